@@ -330,10 +330,7 @@ class Grouping:
     def _loss(self, saved: int, joined: Group) -> Refusal | None:
         if saved >= 0:
             return None
-        rows = joined.rows
-        if rows is not None and self._prices.has_few_rows(joined):
-            again = set(joined.members) & set(map(self.operations.node_of, rows.swept_twice))
-            if not again and not rows.repeated:
-                words = "too few rows to keep the processors busy"
-                return Refusal(f"{words}: {-saved} bytes' worth lost")
+        if saved + self._prices.of_few_rows(joined) >= 0:
+            words = "too few rows to keep the processors busy"
+            return Refusal(f"{words}: {-saved} bytes' worth lost")
         return Refusal(f"recomputation would cost {-saved} bytes' worth more")

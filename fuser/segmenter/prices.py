@@ -12,6 +12,7 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from fuser.ir.nodes import Statement, Value
 from fuser.segmenter.atoms import AtomSet
@@ -20,6 +21,7 @@ from fuser.segmenter.groups import Group, GroupMaker
 from fuser.segmenter.places import ALL, HERE, Spread
 from fuser.segmenter.profit import MOST_PARTS, Machine, is_costly, repeated_cost
 from fuser.segmenter.rows import Rows
+from fuser.segmenter.traffic import bytes_moved
 from fuser.segmenter.work import Arithmetic, arithmetic_of
 
 
@@ -92,26 +94,42 @@ class Prices:
 
     def cost(self, group: Group) -> int:
         """The cost of a group as one kernel, in bytes."""
-        done, rows = self._instructions(group), self._rows_swept_again(group)
-        return self._machine.kernel_cost(
-            group.moved, done.own, done.repeated, rows, alone=done.alone
-        )
+        slowed = self._slowed(group)
+        moved = group.moved + (self._read_again(group) if slowed > 1 else 0)
+        return self._cost(group, int(moved * slowed))
+
+    def of_few_rows(self, group: Group) -> int:
+        """What of its cost is for processors that few rows leave idle."""
+        return self.cost(group) - self._cost(group, group.moved)
 
     def hides(self, group: Group) -> int:
         """Instructions for which a group has time while memory is waited for, beside its own."""
         meanwhile, done = group.moved * self._machine.operations_per_byte, self._instructions(group)
         return max(meanwhile - done.own - done.repeated, 0)
 
-    def has_few_rows(self, group: Group) -> bool:
-        """Whether a group has rows that it sweeps more than once, too few to keep all busy."""
-        rows = self._rows_swept_again(group)
-        return rows is not None and self._machine.are_few(rows)
+    def _cost(self, group: Group, moved: int) -> int:
+        done = self._instructions(group)
+        return self._machine.kernel_cost(moved, done.own, done.repeated, alone=done.alone)
 
-    def _rows_swept_again(self, group: Group) -> int | None:
+    def _read_again(self, group: Group) -> int:
+        """Bytes that later sweeps of its rows read once more. Of many rows, whose memory is waited
+        for once, they count for nothing."""
+        if group.rows is None:
+            return 0
+        more, found = group.rows.swept_twice, 0
+        for sweep in range(max(more.values(), default=0)):
+            loads = {value: n for value, n in group.loads.items() if more.get(value, 0) > sweep}
+            found += bytes_moved(loads, self._operations.free)
+        return found
+
+    def _slowed(self, group: Group) -> Fraction:
+        """How many times longer its bytes take to move, since few rows leave processors idle: any
+        number of these share rows that are swept once, if nothing is folded over all rows."""
         rows = group.rows
-        if rows is None or not rows.swept_again:
-            return None
-        return self._operations.atoms.elements(rows.kept)
+        if rows is None or not (rows.swept_again or rows.is_alone):
+            return Fraction(1)
+        count = self._operations.atoms.elements(rows.kept)
+        return self._machine.slowed(count, shared=not rows.is_alone)
 
     def _instructions(self, group: Group) -> _Instructions:
         again, at_places = self._done_at_places(group)

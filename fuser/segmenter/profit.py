@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Cast, Gather, Iota, Operation, Pointwise, Random, operands
@@ -51,7 +52,11 @@ class Machine:
     """Processors that together move what the memory can. Chosen, not measured."""
 
     processors_of_a_row: int
-    """Those that can share a row which is swept more than once."""
+    """Those that can share a row which is swept more than once, and kept."""
+
+    busy_rows: int
+    """Rows that no processors share, of one each, that together move what the memory can. Chosen,
+    not measured."""
 
     of_rows: Limits = Limits(tensors=48, live=64)
     """What a kernel may hold that folds rows."""
@@ -122,27 +127,32 @@ class Machine:
     """Bytes of the longest row that is kept between its sweeps; what is folded of a longer one is
     made again."""
 
+    keeps_only_row: bool = True
+    """Whether a row is kept that is the only one, which many processors share."""
+
+    keeps_several_axes: bool = False
+    """Whether a row is kept that lies along several axes, others between them."""
+
     few_columns: int = 0
     """The most elements of a row that are done one after the other, while neighbouring rows are
     side by side: what folds such rows into each other does so row by row."""
 
-    def are_few(self, rows: int) -> bool:
-        """Whether rows that are swept more than once leave processors idle."""
-        return 0 < self.processors_of_a_row * rows < self.busy_processors
+    def slowed(self, rows: int, *, shared: bool) -> Fraction:
+        """How many times longer bytes take to move where so few rows leave processors idle, which
+        several share or each has one; 1 for many rows."""
+        wanted, each = self.busy_rows, 1
+        if shared:
+            wanted, each = self.busy_processors, self.processors_of_a_row
+        return max(Fraction(wanted, each * rows), Fraction(1)) if rows else Fraction(1)
 
-    def kernel_cost(
-        self, moved: int, own: int, repeated: int, rows: int | None = None, *, alone: int = 0
-    ) -> int:
+    def kernel_cost(self, moved: int, own: int, repeated: int, *, alone: int = 0) -> int:
         """The cost, in bytes, of one kernel: its launch, and the bytes it moves or, if that takes
         longer, the arithmetic it does meanwhile.
 
         `own` counts instructions that are done once for each element they make, `repeated` those
-        done more often: even where these are hidden, they use power and registers. `rows` is given
-        where rows are swept more than once: few of them leave most processors idle. `alone` are
+        done more often: even where these are hidden, they use power and registers. `alone` are
         those that wait for each other, and are not hidden.
         """
-        if rows is not None and self.are_few(rows):
-            moved = moved * self.busy_processors // (self.processors_of_a_row * rows)
         arithmetic = (own + repeated) // self.operations_per_byte
         hidden = repeated // (self.operations_per_byte * self.hidden)
         waited = alone // self.operations_per_byte
@@ -155,11 +165,13 @@ GPU = Machine(
     hidden=32,
     busy_processors=64,
     processors_of_a_row=16,
+    busy_rows=128,
 )
 """An H200: 132 processors, of which about half are counted on to keep its memory busy; 4.3 TB/s, 60
 Tflop/s; a launch takes 2 us. A row has the largest cluster of published kernels for Hopper: 16
 blocks, of a processor each. Clusters of the mappings are half as large, since those run everywhere
-(`CudaRowParameters.max_cluster`): so 4 to 7 rows are priced as if they kept the memory busy."""
+(`CudaRowParameters.max_cluster`): so 4 to 7 rows are priced as if they kept the memory busy. A row
+that is not kept has one block, of which two are at work on each of the processors counted on."""
 
 PROCESSOR = Machine(
     launch_bytes=256 << 10,
@@ -167,6 +179,7 @@ PROCESSOR = Machine(
     hidden=32,
     busy_processors=1,
     processors_of_a_row=1,
+    busy_rows=1,
     of_points=Limits(tensors=200, live=256),
     folds_in_strips=True,
     chosen_in_rows=128,
@@ -184,6 +197,8 @@ PROCESSOR = Machine(
     checked=12,
     unhidden=True,
     kept_row=1 << 19,
+    keeps_only_row=False,
+    keeps_several_axes=True,
     few_columns=8,
     rounds_in_software=True,
 )

@@ -12,6 +12,7 @@ from it is computed at the very end, by whoever is last, and is no row's busines
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -32,13 +33,16 @@ class Rows:
     `swept_again` tells that some value of a whole row depends on a row value, so that a row cannot
     be shared out freely; `repeated` is the number of instructions done again for every row.
     `swept_twice` are the values that an earlier sweep folds and a later one needs, of rows too long
-    to be kept between them, or columns, with how many later sweeps need them.
+    to be kept between them, or columns, with how many later sweeps need them. A row `is_alone`
+    where processors cannot share it: it is read again, or two of these happen to it: it is folded,
+    scanned, folded into what all rows are.
     """
 
     kept: AtomSet
     swept_again: bool
     repeated: int
     swept_twice: Mapping[Value, int] = field(default_factory=dict[Value, int])
+    is_alone: bool = False
     in_strips: bool = False
     """Of rows that are swept again: whether they are columns in memory, many side by side."""
 
@@ -141,6 +145,7 @@ class _Walk:
         self._over_rows: list[tuple[Value, AtomSet, AtomSet]] = []
         """Results of reductions over the rows, with what they sweep of a row and keep of that."""
         self._swept_again = False
+        self._folds_a_row = False
         self._repeated = 0
         self.visited = 0
         """How many operations it came past: the later it fails, the better the guess."""
@@ -163,10 +168,11 @@ class _Walk:
                     return Refusal(f"{out} keeps a part of the dimension along which others scan")
             self._swept_again |= self._has_other_sweeps(members)
         if not self._swept_again:
-            return Rows(self._kept, swept_again=False, repeated=self._repeated)
+            kinds = bool(self._along) + self._folds_a_row + bool(self._over_rows)
+            return Rows(self._kept, False, self._repeated, is_alone=kinds > 1)
         in_strips = self._are_in_strips(members)
-        swept_twice = self._swept_twice(members, in_strips)
-        return Rows(self._kept, self._swept_again, self._repeated, swept_twice, in_strips)
+        twice = self._swept_twice(members, in_strips)
+        return Rows(self._kept, True, self._repeated, twice, bool(twice), in_strips)
 
     def _are_in_strips(self, members: Sequence[int]) -> bool:
         """Whether rows are columns in memory, of which many are swept side by side."""
@@ -204,8 +210,17 @@ class _Walk:
         in_row = self._atoms.of(value) - self._kept
         if not in_row or value in self._row_bound:
             return True
-        nbytes = self._atoms.elements(in_row) * value.dtype.itemsize
-        return bool(self._kept) and not in_strips and nbytes <= self._machine.kept_row
+        machine, nbytes = self._machine, self._atoms.elements(in_row) * value.dtype.itemsize
+        if in_strips or nbytes > machine.kept_row or not (self._kept or machine.keeps_only_row):
+            return False
+        return machine.keeps_several_axes or self._is_along_one(value, in_row)
+
+    def _is_along_one(self, value: Value, in_row: AtomSet) -> bool:
+        """Whether the atoms that number a row of a value follow each other there."""
+        order = itertools.chain.from_iterable(self._atoms.factors(value))
+        found = [atom in in_row for atom in order]
+        first = found.index(True)
+        return all(found[first : first + len(in_row)])
 
     def _has_other_sweeps(self, members: Sequence[int]) -> bool:
         """Whether a row is swept elsewhere than along the scan, so that it cannot be shared out."""
@@ -298,6 +313,7 @@ class _Walk:
         self._swept_again |= op.arg in self._row_bound and not held <= self._kept
         if kept == self._kept:
             self._row_bound.update(outs)
+            self._folds_a_row = True
         elif op.op in ("var", "var_mean"):
             return Refusal(f"{outs[0]}, a variance over rows, has to know their mean first")
         elif self._kept and self._kept <= held and not self._kept <= kept:

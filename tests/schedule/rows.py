@@ -25,19 +25,22 @@ from fuser.schedule.row_statements import Keep, Kept
 from fuser.schedule.row_trace import trace_rows
 from fuser.schedule.row_work import RowWork
 from fuser.schedule.statements import CheckedIndex, Let, Load
-from fuser.segmenter import Segment, segment
+from fuser.segmenter import GPU, Segment, segment
+from fuser.segmenter.profit import Machine
 from tests.definitions import Define, defined
 from tests.segmented import concrete, memory_of
 
 
-def segments_of(define: Define, *inputs: torch.Tensor | float) -> tuple[Segment, ...]:
+def segments_of(
+    define: Define, *inputs: torch.Tensor | float, machine: Machine = GPU
+) -> tuple[Segment, ...]:
     """The segments of a definition for inputs of these sizes and strides."""
     fusion = lower_reductions(concrete(defined(define, *inputs).fusion, inputs))
-    return segment(fusion, memory_of(fusion, inputs)).segments
+    return segment(fusion, memory_of(fusion, inputs), machine).segments
 
 
-def segment_of(define: Define, *inputs: torch.Tensor | float) -> Segment:
-    (only,) = segments_of(define, *inputs)
+def segment_of(define: Define, *inputs: torch.Tensor | float, machine: Machine = GPU) -> Segment:
+    (only,) = segments_of(define, *inputs, machine=machine)
     return only
 
 

@@ -27,6 +27,7 @@ from fuser.schedule.row_statements import (
 from fuser.schedule.row_sweeps_cpu import lanes_for
 from fuser.schedule.statements import LaneCall, Lanes, Load, Prefetch
 from fuser.schedule.vectors import step_along
+from fuser.segmenter import PROCESSOR
 from tests.definitions import Define
 from tests.mapped_by import THREADED
 from tests.schedule.rows import layernorm, segment_of, softmax
@@ -40,7 +41,8 @@ def empty(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 
 def nest(define: Define, *inputs: torch.Tensor, **changed: int | ProcessorParameters) -> LoopNest:
-    return schedule_rows_cpu(segment_of(define, *inputs), CpuRowParameters(**changed))
+    segment = segment_of(define, *inputs, machine=PROCESSOR)
+    return schedule_rows_cpu(segment, CpuRowParameters(**changed))
 
 
 def found(nest: LoopNest, *kinds: type[Node]) -> list[Node]:

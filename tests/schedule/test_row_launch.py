@@ -16,7 +16,8 @@ from tests.definitions import Define
 from tests.schedule.rows import column_sums, softmax, sums, work_of
 
 ROWS = torch.empty(8192, 1024, device="meta")
-FEW = torch.empty(4, 1 << 20, device="meta")
+FEW = torch.empty(4, 1 << 18, device="meta")
+LONG = torch.empty(4, 1 << 20, device="meta")
 BLOCK = (256, 1, 1)
 
 
@@ -67,7 +68,7 @@ def test_many_rows_and_short_parts_are_not_worth_splitting() -> None:
 
 
 def test_few_rows_are_scanned_in_parts() -> None:
-    work = work_of(sums, FEW)
+    work = work_of(sums, LONG)
     assert scanned_parts(work, 256) == work.parameters.resident // (4 * 256)
     assert scanned_parts(work_of(sums, ROWS), 256) == 1
 
@@ -76,7 +77,9 @@ def test_a_scan_with_a_fold_beside_it_is_not() -> None:
     def define(fd: FusionDefinition, x: Handle) -> list[Handle]:
         return [fd.ops.cumsum(x, 1), fd.ops.max(x, [1])]
 
-    assert scanned_parts(work_of(define, FEW), 256) == 1
+    few = torch.empty(8, 1 << 13, device="meta")
+    assert scanned_parts(work_of(sums, few), 256) > 1
+    assert scanned_parts(work_of(define, few), 256) == 1
 
 
 def test_what_is_kept_in_shared_memory_is_room_for_every_thread() -> None:

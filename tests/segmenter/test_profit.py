@@ -31,15 +31,16 @@ def test_arithmetic_done_again_costs_a_little_even_where_it_is_hidden(machine):
 
 
 def test_few_rows_that_are_swept_again_leave_processors_of_a_gpu_idle():
-    cost = GPU.kernel_cost
     slower = GPU.busy_processors // GPU.processors_of_a_row
-    assert cost(1000, 0, 0, rows=1) == GPU.launch_bytes + slower * 1000
-    assert cost(1000, 0, 0, rows=slower) == cost(1000, 0, 0)
-    assert cost(1000, 0, 0, rows=0) == cost(1000, 0, 0)
+    assert GPU.slowed(1, shared=True) == slower
+    assert GPU.slowed(1, shared=False) == GPU.busy_rows > slower
+    assert GPU.slowed(3, shared=False) * 3 == GPU.busy_rows
+    for rows, shared in ((slower, True), (GPU.busy_rows, False), (0, True), (0, False)):
+        assert GPU.slowed(rows, shared=shared) == 1
 
 
 def test_cores_share_few_rows():
-    assert PROCESSOR.kernel_cost(1000, 0, 0, rows=1) == PROCESSOR.kernel_cost(1000, 0, 0)
+    assert PROCESSOR.slowed(1, shared=True) == PROCESSOR.slowed(1, shared=False) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Kernels with reductions. Pictures: [a b] is one kernel, `x | y` a boundary."""
 
+import pytest
 import torch
 
 from fuser import DataType, FusionDefinition
@@ -247,3 +248,49 @@ def test_rows_go_along_the_last_dimension_where_reductions_keep_different_ones()
     assert rows_of((6, 8), [0], [0, 1]) == [6]  # which neither keeps
     assert rows_of((6, 8), [0]) == [8]
     assert rows_of((3, 7, 2, 2), [0, 2, 3], [1]) == [7]
+
+
+def normalized(over: list[int], *sizes: int) -> list[str]:
+    """The kernels of a normalization over dimensions of a float32 tensor, on a GPU."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1] * len(sizes))
+        variance, mean = fd.ops.var_mean(x, over, 0, True)
+        fd.add_output((x - mean) * fd.ops.rsqrt(variance + 1e-5))
+    return kernels(segment_for(fd.fusion, [torch.empty(sizes, device="meta")]))
+
+
+@pytest.mark.parametrize(
+    ("over", "sizes", "together"),
+    [
+        ([1], (4, 1 << 18), True),  # a cluster keeps it
+        ([1], (4, 1 << 20), False),  # no cluster has room for it
+        ([1], (256, 1 << 20), True),
+        ([1], (4, 1 << 10), True),
+        ([0, 2], (256, 3, 1024), False),  # as long as the first, but in pieces
+        ([0, 2], (256, 256, 1024), True),
+        ([0, 2], (64, 64, 1 << 14), False),
+        ([0, 2], (16, 3, 64), True),
+    ],
+)
+def test_few_rows_that_a_gpu_cannot_keep_are_not_one_kernel(
+    over: list[int], sizes: tuple[int, ...], together: bool
+):
+    """Each would have one block, which reads it three times."""
+    assert (len(normalized(over, *sizes)) == 1) == together
+
+
+@pytest.mark.parametrize("scanned", [False, True])
+@pytest.mark.parametrize(
+    ("rows", "columns", "count"), [(4, 1 << 20, 2), (4, 64, 1), (512, 8192, 1)]
+)
+def test_folds_over_few_rows_are_not_in_their_kernel(
+    scanned: bool, rows: int, columns: int, count: int
+):
+    """Without them, many blocks share each row."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1])
+        fd.add_output(fd.ops.cumsum(x, 1) if scanned else fd.ops.sum(x, [1]))
+        fd.add_output(fd.ops.sum(x, [0, 1]))
+    segmented = segment_for(fd.fusion, [torch.empty(rows, columns, device="meta")])
+    assert len(segmented.segments) == count
+    assert ("too few rows" in refusals(segmented)) == (count == 2)
