@@ -122,10 +122,16 @@ def _versions(forms: Sequence[Form] | None) -> str:
     return "".join(f"# {line}\n" for line in lines)
 
 
+def _is_captured(tensor: torch.Tensor) -> bool:
+    """Whether a CUDA graph is captured, which to look at the tensor's numbers would end."""
+    return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
+
+
 def _tensor_form(tensor: torch.Tensor) -> TensorForm:
     lowest, highest, ignored = 0, 1, None
     is_integer = not (tensor.is_floating_point() or tensor.is_complex())
-    if is_integer and tensor.dtype is not torch.bool and tensor.numel() and holds_numbers(tensor):
+    is_seen = holds_numbers(tensor) and not _is_captured(tensor)
+    if is_integer and tensor.dtype is not torch.bool and tensor.numel() and is_seen:
         is_ordered = tensor.dtype is not torch.uint64  # torch finds no extremes of these
         numbers = tensor.detach() if is_ordered else tensor.detach().double()
         lowest, highest = (int(bound) for bound in numbers.aminmax())

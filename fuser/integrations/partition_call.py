@@ -15,7 +15,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from fuser import debug
-from fuser.errors import FuserError, PartitionError
+from fuser.errors import CaptureError, FuserError, GeneratorError, PartitionError
 from fuser.frontend.definition import FusionDefinition
 from fuser.integrations.aten import TABLE
 from fuser.integrations.fx_types import example, hints, is_write, meta_of, tensor_of
@@ -31,7 +31,8 @@ class PartitionCall:
 
     Where defining, compiling or running it fails, and torch does not, torch runs the partition from
     then on, and a warning names a script that shows the failure. With FUSER_STRICT=1 that is a
-    PartitionError. One that writes inputs is not run again: it raises what its run raised. With
+    PartitionError. One that writes inputs is not run again: it raises what its run raised. What
+    cannot be captured in a CUDA graph is run by torch there, and by its definition elsewhere. With
     `in_torch`, torch runs it in any case: it is there to be planned.
     """
 
@@ -62,6 +63,10 @@ class PartitionCall:
             return self._in_torch(inputs)
         try:
             return self.definition.execute_apart(inputs, **self._options)
+        except (CaptureError, GeneratorError):
+            if self.updated:
+                raise
+            return self._in_torch(inputs)
         except Exception as error:
             held = list(map(_held, inputs))
             if any(map(operator.is_not, held, inputs)) and not self.updated:

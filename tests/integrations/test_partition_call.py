@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -11,7 +13,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 import fuser
-from fuser.errors import PartitionError
+from fuser import FusionDefinition
+from fuser.errors import CaptureError, FuserError, GeneratorError, PartitionError
 from fuser.integrations import partition_call
 from fuser.integrations.fx_types import hints, tensors_of
 from fuser.integrations.partition_call import PartitionCall, compile_ahead
@@ -140,6 +143,39 @@ def test_partitions_of_equal_layers_are_planned_once() -> None:
     assert fuser.stats()["plans_built"] == before + 1
     for n, result in enumerate(results):
         torch.testing.assert_close(result, torch.atan(x + n))
+
+
+@pytest.mark.parametrize(
+    "error", [CaptureError(reason="it loads kernels"), GeneratorError()], ids=type
+)
+def test_what_cannot_be_captured_is_torchs_there_and_ours_elsewhere(
+    error: FuserError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = torch.randn(29, 3)
+    call = PartitionCall(module_of(aten.asinh.default, x).graph, "captured")
+    with monkeypatch.context() as capturing:
+        capturing.setattr(FusionDefinition, "execute_apart", mock.Mock(side_effect=error))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            (result,) = call(x)
+    assert torch.equal(result, torch.asinh(x))
+    assert call.failure is None
+    before = fuser.stats()["kernels_launched"]
+    torch.testing.assert_close(call(x)[0], torch.asinh(x))
+    assert fuser.stats()["kernels_launched"] == before + 1
+
+
+def test_what_is_not_captured_is_not_written_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    def doubled(x: torch.Tensor) -> None:
+        x.copy_(x * 2)
+
+    x = torch.randn(29, 3)
+    call = PartitionCall(make_fx(doubled)(x).graph, "written")
+    monkeypatch.setattr(FusionDefinition, "execute_apart", mock.Mock(side_effect=GeneratorError()))
+    kept = x.clone()
+    with pytest.raises(GeneratorError):
+        call(x)
+    assert torch.equal(x, kept)
 
 
 @pytest.mark.parametrize(("one", "other"), [(0.0, -0.0), (1.0, 2.0)])
