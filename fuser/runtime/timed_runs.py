@@ -126,11 +126,17 @@ def _timed(copy: Callable[[], object] | None, flush: Callable[[], None], watch: 
 
 
 def _copy(step: Step, device: torch.device) -> Callable[[], object] | None:
-    """Reads and writes as many bytes together as a step does; None where that is nothing."""
+    """Reads and writes as many bytes together as a step does; None where that is nothing.
+
+    They are random: of zeros, all pages may be one, and GPUs move fewer bits. torch's generator is
+    left as it was.
+    """
     half = _half_its_bytes(step)
     if half == 0:
         return None
-    source, target = (torch.zeros(half, dtype=torch.uint8, device=device) for _ in range(2))
+    generator = torch.Generator(device)
+    source = torch.empty(half, dtype=torch.uint8, device=device).random_(generator=generator)
+    target = torch.empty_like(source)
     return lambda: target.copy_(source)
 
 

@@ -1005,6 +1005,14 @@ FUSER_DEVICE bool last_to_finish(int* finished, int blocks, bool* is_last) {
   return *is_last;
 }
 
+//@ rest: FUSER_DEVICE
+// A moment in which others have the memory that a thread polls.
+FUSER_DEVICE void rest() {
+#ifndef FUSER_EMULATOR
+  __nanosleep(32);
+#endif
+}
+
 //@ number_now: FUSER_DEVICE
 // What a number is to which other blocks add at any time. It only reads: threads that wait for it
 // are not in the way of those that add, and the lanes of a warp read neighbours at once.

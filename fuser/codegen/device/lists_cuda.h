@@ -57,13 +57,12 @@ FUSER_DEVICE void hand_in(int* done) {
   }
 }
 
-//@ wait_for_shares: FUSER_DEVICE, number_now
+//@ wait_for_shares: FUSER_DEVICE, number_now, rest
 // Waits until so many shares are done, and sees what they have written.
 FUSER_DEVICE void wait_for_shares(int* done, int shares) {
   if (threadIdx.x == 0 && threadIdx.y == 0) {
     __threadfence();
-    while (number_now(done) < shares) {
-    }
+    while (number_now(done) < shares) rest();
     __threadfence();
   }
   __syncthreads();
