@@ -138,7 +138,8 @@ class Prices:
         if group.rows is not None:
             own += self._chosen(group, group.rows) * self._machine.chosen_in_rows
             later = self._in_later_sweeps(group.members, group.rows, again)
-            return _Instructions(own, group.rows.repeated + later)
+            alone = group.rows.unhidden if self._machine.unhidden else 0
+            return _Instructions(own, group.rows.repeated + later, alone)
         points, arithmetic = self._points(group), at_places or group.arithmetic
         if points is None:
             return _Instructions(own)

@@ -19,7 +19,13 @@ from dataclasses import dataclass, field
 from fuser.ir.nodes import Cast, Operation, Pointwise, Reduce, Scan, Statement, Value, operands
 from fuser.segmenter.atoms import NONE, AtomSet
 from fuser.segmenter.graph import OperationGraph, Read
-from fuser.segmenter.profit import Machine, repeated_cost
+from fuser.segmenter.profit import (
+    Machine,
+    is_costly,
+    is_divided,
+    operation_cost,
+    repeated_cost,
+)
 from fuser.segmenter.refusal import Refusal
 
 MAX_EPILOGUE = 1 << 16
@@ -31,18 +37,21 @@ class Rows:
     """How a kernel with reductions iterates: over `kept`, with row values in between.
 
     `swept_again` tells that some value of a whole row depends on a row value, so that a row cannot
-    be shared out freely; `repeated` is the number of instructions done again for every row.
-    `swept_twice` are the values that an earlier sweep folds and a later one needs, of rows too long
-    to be kept between them, or columns, with how many later sweeps need them. A row `is_alone`
-    where processors cannot share it: it is read again, or two of these happen to it: it is folded,
-    scanned, folded into what all rows are.
+    be shared out freely.
     """
 
     kept: AtomSet
     swept_again: bool
     repeated: int
+    """Instructions that are done again for every row."""
+    unhidden: int
+    """Those of divisions and costly functions among them."""
     swept_twice: Mapping[Value, int] = field(default_factory=dict[Value, int])
+    """What an earlier sweep folds and a later one needs, of rows too long to be kept between them,
+    or columns, with how many later sweeps need it."""
     is_alone: bool = False
+    """Whether processors cannot share a row: it is read again, or two of these happen to it: it is
+    folded, scanned, folded into what all rows are."""
     in_strips: bool = False
     """Of rows that are swept again: whether they are columns in memory, many side by side."""
 
@@ -146,7 +155,7 @@ class _Walk:
         """Results of reductions over the rows, with what they sweep of a row and keep of that."""
         self._swept_again = False
         self._folds_a_row = False
-        self._repeated = 0
+        self._repeated = self._unhidden = 0
         self.visited = 0
         """How many operations it came past: the later it fails, the better the guess."""
 
@@ -169,10 +178,10 @@ class _Walk:
             self._swept_again |= self._has_other_sweeps(members)
         if not self._swept_again:
             kinds = bool(self._along) + self._folds_a_row + bool(self._over_rows)
-            return Rows(self._kept, False, self._repeated, is_alone=kinds > 1)
+            return Rows(self._kept, False, self._repeated, self._unhidden, is_alone=kinds > 1)
         in_strips = self._are_in_strips(members)
         twice = self._swept_twice(members, in_strips)
-        return Rows(self._kept, True, self._repeated, twice, bool(twice), in_strips)
+        return Rows(self._kept, True, self._repeated, self._unhidden, twice, bool(twice), in_strips)
 
     def _are_in_strips(self, members: Sequence[int]) -> bool:
         """Whether rows are columns in memory, of which many are swept side by side."""
@@ -253,7 +262,7 @@ class _Walk:
                 return refusal
         elif running:
             self._running.update(statement.outs)
-        self._count(out, repeated_cost(op, self._machine))
+        self._count(out, op)
         return None
 
     def _check_row_bound(self, out: Value, own: list[Read], final: list[Read]) -> Refusal | None:
@@ -324,7 +333,7 @@ class _Walk:
                 f"{outs[0]} is reduced to {self._words(kept)}, while others are reduced to "
                 f"{self._words(self._kept)}"
             )
-        self._count(op.arg, repeated_cost(op, self._machine))
+        self._count(op.arg, op)
         return None
 
     def _check_store(self, value: Value) -> Refusal | None:
@@ -341,12 +350,14 @@ class _Walk:
             )
         return None
 
-    def _count(self, value: Value, instructions: int) -> None:
+    def _count(self, value: Value, op: Operation) -> None:
         """Add what is done again for every row. What has one element is kept in a register."""
         held = self._atoms.of(value)
         if held and not self._kept <= held:
             points = self._atoms.elements(held | self._kept) - self._atoms.elements(held)
-            self._repeated += instructions * points
+            self._repeated += repeated_cost(op, self._machine) * points
+            if is_costly(op) or is_divided(op):
+                self._unhidden += operation_cost(op, self._machine) * points
 
     def _words(self, kept: AtomSet) -> str:
         sizes = self._atoms.sizes(kept)

@@ -59,6 +59,22 @@ def test_functions_are_not_made_again_for_each_row(dtype: torch.dtype, count: in
     assert len(fd.plan([rows, exponents], target="cpu").kernels) == kernels
 
 
+@pytest.mark.parametrize(("heads", "kernels"), [(4, 2), (1, 1)])
+def test_a_processor_makes_functions_of_rows_once_for_all_heads(heads: int, kernels: int):
+    """What rows move besides does not hide them: it may be in the cache."""
+    scores, power = torch.rand(heads, 256, 256), torch.rand(256, 256)
+
+    def build(fd: FusionDefinition, x: Handle, power: Handle) -> list[Handle]:
+        decayed = x * fd.ops.pow(0.9, power)
+        return [decayed / fd.ops.sum(decayed, [2], keepdim=True), fd.ops.neg(x), x * 2.0, x + 1.0]
+
+    fd = defined(build, scores, power)
+    plan = fd.plan([scores, power], target="cpu")
+    assert ["pow" in kernel.operations for kernel in plan.kernels].count(True) == 1
+    assert len(plan.kernels) == kernels
+    fd.validate([scores, power])
+
+
 @pytest.mark.parametrize(("words", "kernels"), [(512, 2), (8, 1)])
 def test_a_processor_makes_waves_of_positions_once_for_all_heads(words: int, kernels: int):
     """Its functions take three times as long as their instructions are counted; of few words, a
