@@ -50,8 +50,8 @@ class Rows:
     """What an earlier sweep folds and a later one needs, of rows too long to be kept between them,
     or columns, with how many later sweeps need it."""
     is_alone: bool = False
-    """Whether processors cannot share a row: it is read again, or two of these happen to it: it is
-    folded, scanned, folded into what all rows are."""
+    """Whether processors cannot share a row: it is loaded again, or two of these happen to it: it
+    is folded, scanned, folded into what all rows are."""
     in_strips: bool = False
     """Of rows that are swept again: whether they are columns in memory, many side by side."""
 
@@ -181,7 +181,9 @@ class _Walk:
             return Rows(self._kept, False, self._repeated, self._unhidden, is_alone=kinds > 1)
         in_strips = self._are_in_strips(members)
         twice = self._swept_twice(members, in_strips)
-        return Rows(self._kept, True, self._repeated, self._unhidden, twice, bool(twice), in_strips)
+        made = {out for member in members for out in self._operations.nodes[member].outs}
+        is_alone = not made.issuperset(twice)
+        return Rows(self._kept, True, self._repeated, self._unhidden, twice, is_alone, in_strips)
 
     def _are_in_strips(self, members: Sequence[int]) -> bool:
         """Whether rows are columns in memory, of which many are swept side by side."""

@@ -250,13 +250,14 @@ def test_rows_go_along_the_last_dimension_where_reductions_keep_different_ones()
     assert rows_of((3, 7, 2, 2), [0, 2, 3], [1]) == [7]
 
 
-def normalized(over: list[int], *sizes: int) -> list[str]:
-    """The kernels of a normalization over dimensions of a float32 tensor, on a GPU."""
+def normalized(over: list[int], sizes: tuple[int, ...], dtype: DataType) -> list[str]:
+    """The kernels of a normalization over dimensions of a tensor, on a GPU."""
     with FusionDefinition() as fd:
-        x = fd.define_tensor([-1] * len(sizes))
-        variance, mean = fd.ops.var_mean(x, over, 0, True)
-        fd.add_output((x - mean) * fd.ops.rsqrt(variance + 1e-5))
-    return kernels(segment_for(fd.fusion, [torch.empty(sizes, device="meta")]))
+        x = fd.define_tensor([-1] * len(sizes), dtype=dtype)
+        wide = fd.ops.cast(x, DataType.Float)
+        variance, mean = fd.ops.var_mean(wide, over, 0, True)
+        fd.add_output(fd.ops.cast((wide - mean) * fd.ops.rsqrt(variance + 1e-5), dtype))
+    return kernels(segment_for(fd.fusion, [torch.empty(sizes, dtype=dtype.torch, device="meta")]))
 
 
 @pytest.mark.parametrize(
@@ -276,7 +277,13 @@ def test_few_rows_that_a_gpu_cannot_keep_are_not_one_kernel(
     over: list[int], sizes: tuple[int, ...], together: bool
 ):
     """Each would have one block, which reads it three times."""
-    assert (len(normalized(over, *sizes)) == 1) == together
+    assert (len(normalized(over, sizes, DataType.Float)) == 1) == together
+
+
+@pytest.mark.parametrize(("columns", "together"), [(1 << 19, True), (1 << 20, False)])
+def test_what_a_gpu_keeps_of_a_row_is_what_it_loads(columns: int, together: bool):
+    """Bytes of 16-bit floats: what they are as wider ones is made again."""
+    assert (len(normalized([1], (4, columns), DataType.BFloat16)) == 1) == together
 
 
 @pytest.mark.parametrize("scanned", [False, True])
