@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
@@ -10,13 +11,14 @@ from hypothesis import HealthCheck, given, settings
 
 from fuser import DataType, FusionDefinition
 from fuser.codegen import KernelSource, by_residency
+from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.cuda import compile_cuda
 from fuser.runtime.emulator import ThreadOrder
 from fuser.runtime.nvrtc import compile_cubin
 from fuser.schedule.loop_nest import Launch
-from tests.definitions import agrees, close
+from tests.definitions import Define, agrees, close, defined
 from tests.row_cases import CASES, INTEGER_CASES, RowCase, Tensors
 from tests.strategies import (
     FACTORIES,
@@ -113,6 +115,33 @@ def test_folds_over_the_rows_too_many_for_shared_memory(length: int):
     (case,) = (case for case in CASES if case.name == "layernorm backward")
     inputs = case.inputs(length, torch.float32)
     check(case.defined_for(inputs), inputs, 40 * length)
+
+
+def _channels(fd: FusionDefinition, x: Handle) -> Handle:
+    variance, mean = fd.ops.var_mean(x, [0, 2], 0, True)
+    return (x - mean) * fd.ops.rsqrt(variance + 1e-5)
+
+
+def _sums(fd: FusionDefinition, x: Handle) -> list[Handle]:
+    return [fd.ops.sum(x, [1, 2]), fd.ops.sum(x, [0, 1, 2])]
+
+
+def _scanned_and_summed(fd: FusionDefinition, x: Handle) -> list[Handle]:
+    return [fd.ops.cumsum(x, 2), fd.ops.sum(x, [0, 1, 2])]
+
+
+@pytest.mark.parametrize(
+    ("define", "sizes"),
+    [(_channels, (200, 3, 1023)), (_sums, (4, 1, 200_001)), (_scanned_and_summed, (4, 1, 200_001))],
+)
+def test_few_long_rows_are_in_kernels_that_split_them(define: Define, sizes: tuple[int, ...]):
+    x = torch.randn(sizes)
+    fd = defined(define, x)
+    kernels = fd.plan([x], target="cuda:sm_90").kernels
+    sources = [kernel.kernel_source for kernel in kernels]
+    assert len(sources) > 1
+    assert all(math.prod(source.launch.grid) >= 64 for source in sources if source)
+    agrees(fd, [x], "emulator")
 
 
 def test_rows_of_more_than_two_to_the_31_elements_compile():
