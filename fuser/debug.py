@@ -32,7 +32,7 @@ DUMPS: Mapping[str, str] = MappingProxyType(
         "kernel_ir": "each segment's loop nest, before it is spelled in a language",
         "cuda_kernel": "each generated CUDA kernel; for CPU tensors, what CUDA ones would get",
         "cuda_full": "each generated CUDA kernel with its device library",
-        "cuda_to_file": "writes __tmp_<segment>_<kernel>.cu for each generated CUDA kernel",
+        "cuda_to_file": "writes __tmp_kernel<n>_<kernel>.cu for each generated CUDA kernel",
         "cpu_kernel": "each generated C++ kernel of the CPU target",
         "compile_params": "the options each kernel is compiled with",
         "ptxas_verbose": "registers, spills and shared memory of each compiled CUDA kernel",

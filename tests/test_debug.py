@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -141,6 +142,23 @@ def test_the_inputs_of_a_plan_are_dumped_once(
     assert capsys.readouterr().out == printed
     fd.execute([torch.ones(3)])
     assert capsys.readouterr().out == ""
+
+
+def test_kernels_of_one_name_are_files_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FUSER_DUMP", "cuda_to_file")
+    debug.reload()
+    monkeypatch.chdir(tmp_path)
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.sum(fd.define_tensor(shape=[-1, -1]), [1]))
+    sources: set[str] = set()
+    for columns in (48, 4097):
+        (kernel,) = fd.plan([torch.ones(64, columns)], target="cuda:sm_90").kernels
+        sources.add(kernel.source)
+    files = list(tmp_path.glob("__tmp_kernel*_rows_sum.cu"))
+    assert {path.read_text() for path in files} == sources
+    assert len(files) == len(sources) == 2
 
 
 def test_a_step_that_torch_runs_has_no_kernel_and_the_dumps_say_so(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -45,6 +46,9 @@ from fuser.schedule import (
     scheduler_of,
 )
 from fuser.segmenter import AliasStep, ExternStep, Segment, SegmentedFusion, place_updates
+
+_files = itertools.count()
+"""Of `cuda_to_file`, which are numbered: different kernels may have one name."""
 
 
 class Backend(ABC):
@@ -94,7 +98,7 @@ class Backend(ABC):
         debug.dump("index_type", nest.name, nest.index_dtype.name)
         debug.dump("launch_param", nest.name, repr(nest.launch))
         debug.dump("kernel_args", nest.name, lambda: "\n".join(map(repr, source.arguments)))
-        self.dump_source(segment.name, source)
+        self.dump_source(source)
 
     def _overwrite_refusal(self, segment: Segment) -> str | None:
         """Why a segment's kernel may not store where its memory says."""
@@ -128,7 +132,7 @@ class Backend(ABC):
         """The text of a segment's kernel."""
 
     @abstractmethod
-    def dump_source(self, segment_name: str, source: KernelSource) -> None:
+    def dump_source(self, source: KernelSource) -> None:
         """Print or write the text where a dump asks for it."""
 
     @abstractmethod
@@ -166,7 +170,7 @@ class CpuBackend(Backend):
             case _:
                 return CpuPrinter(segment, nest).run()
 
-    def dump_source(self, segment_name: str, source: KernelSource) -> None:
+    def dump_source(self, source: KernelSource) -> None:
         debug.dump("cpu_kernel", source.name, source.text)
         debug.dump("compile_params", source.name, " ".join(flags(source)))
 
@@ -216,12 +220,12 @@ class CudaBackend(Backend):
     def print(self, segment: Segment, nest: LoopNest) -> KernelSource:
         return CudaPrinter(segment, nest, reports_indices=debug.checking("index")).run()
 
-    def dump_source(self, segment_name: str, source: KernelSource) -> None:
+    def dump_source(self, source: KernelSource) -> None:
         debug.dump("cuda_kernel", source.name, source.kernel)
         debug.dump("cuda_full", source.name, source.text)
         debug.dump("compile_params", source.name, " ".join(options(source)))
         if debug.enabled("cuda_to_file"):
-            Path(f"__tmp_{segment_name}_{source.name}.cu").write_text(source.text)
+            Path(f"__tmp_kernel{next(_files)}_{source.name}.cu").write_text(source.text)
 
     def resources(self, source: KernelSource) -> Resources:
         cubin = compile_cuda(source, self._target.arch)
