@@ -1005,9 +1005,9 @@ FUSER_DEVICE bool last_to_finish(int* finished, int blocks, bool* is_last) {
   return *is_last;
 }
 
-//@ rest: FUSER_DEVICE
+//@ pause_polling: FUSER_DEVICE
 // A moment in which others have the memory that a thread polls.
-FUSER_DEVICE void rest() {
+FUSER_DEVICE void pause_polling() {
 #ifndef FUSER_EMULATOR
   __nanosleep(32);
 #endif

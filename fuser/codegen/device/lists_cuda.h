@@ -57,12 +57,12 @@ FUSER_DEVICE void hand_in(int* done) {
   }
 }
 
-//@ wait_for_shares: FUSER_DEVICE, number_now, rest
+//@ wait_for_shares: FUSER_DEVICE, number_now, pause_polling
 // Waits until so many shares are done, and sees what they have written.
 FUSER_DEVICE void wait_for_shares(int* done, int shares) {
   if (threadIdx.x == 0 && threadIdx.y == 0) {
     __threadfence();
-    while (number_now(done) < shares) rest();
+    while (number_now(done) < shares) pause_polling();
     __threadfence();
   }
   __syncthreads();

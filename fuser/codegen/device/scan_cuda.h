@@ -133,14 +133,14 @@ FUSER_DEVICE void hand_on(int* shared_out, int part) {
   }
 }
 
-//@ wait_for_parts: FUSER_DEVICE, number_now, rest
+//@ wait_for_parts: FUSER_DEVICE, number_now, pause_polling
 // Waits until the totals of all parts before this one are written, and sees them. The last of the
 // blocks that have waited leaves zeros for the next launch.
 FUSER_DEVICE void wait_for_parts(int* shared_out, int part, int parts) {
   int* ready = shared_out + 2;
   __threadfence();
   for (int other = threadIdx.x; other < part; other += blockDim.x) {
-    while (number_now(ready + other) == 0) rest();
+    while (number_now(ready + other) == 0) pause_polling();
   }
   __threadfence();
   __syncthreads();
