@@ -100,6 +100,8 @@ class Prices:
 
     def of_few_rows(self, group: Group) -> int:
         """What of its cost is for processors that few rows leave idle."""
+        if self._slowed(group) == 1:
+            return 0
         return self.cost(group) - self._cost(group, group.moved)
 
     def hides(self, group: Group) -> int:
