@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.cpu_row_parameters import CpuRowParameters
 
 ROOT = Path(__file__).parent.parent
 DESIGN, _, GLOSSARY = (ROOT / "docs" / "design.md").read_text().partition("## Glossary")

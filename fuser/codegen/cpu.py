@@ -10,7 +10,8 @@ from fuser.codegen.cpu_tiles import over_tiles, streams_tiles, tile_columns, til
 from fuser.codegen.tiles import tiled_nest
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div
-from fuser.schedule.index import Index, substitute
+from fuser.schedule.index import Index
+from fuser.schedule.index_rewrites import substitute
 from fuser.schedule.loop_tree import Loop, Peel, Region, RowNode, RunNode, every_node
 from fuser.schedule.statements import Load, Store, TileNode
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fuser.codegen.cpu_checks import side_by_side
 from fuser.codegen.cpu_kernel import Chunk, CpuKernel, Stored
 from fuser.schedule.expressions import REPEATED
-from fuser.schedule.index import ZERO, substitute
+from fuser.schedule.index import ZERO
+from fuser.schedule.index_rewrites import substitute
 from fuser.schedule.loop_tree import Loop
 from fuser.schedule.row_body import names_in
 from fuser.schedule.row_statements import Accumulate

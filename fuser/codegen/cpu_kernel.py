@@ -13,7 +13,8 @@ from fuser.codegen.target import CPU
 from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
 from fuser.schedule.expressions import refs
-from fuser.schedule.index import Axis, variables_of
+from fuser.schedule.index import Axis
+from fuser.schedule.index_rewrites import variables_of
 from fuser.schedule.lane_loads import widens_vectors
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Node, every_node

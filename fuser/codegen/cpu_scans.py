@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from fuser.codegen.cpu_kernel import Chunk, CpuKernel, Stored
 from fuser.codegen.cpu_strips import rows_side_by_side
 from fuser.schedule.expressions import Ref, join
-from fuser.schedule.index import ZERO, Axis, substitute
+from fuser.schedule.index import ZERO, Axis
+from fuser.schedule.index_rewrites import substitute
 from fuser.schedule.loop_tree import Loop, Share
 from fuser.schedule.row_statements import Carry, ScanLanes
 from fuser.schedule.statements import Lanes, Store

@@ -13,7 +13,8 @@ from fuser.codegen.printer import KernelPrinter, Surroundings
 from fuser.codegen.target import CUDA
 from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.cuda_parameters import WARP
-from fuser.schedule.index import Axis, Index, Variable, terms_in
+from fuser.schedule.index import Axis, Index, Variable
+from fuser.schedule.index_rewrites import terms_in
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Region, every_node
 from fuser.schedule.row_slots import shared_parts_bytes

@@ -9,7 +9,8 @@ from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div
-from fuser.schedule.index import ZERO, substitute, variables_of
+from fuser.schedule.index import ZERO
+from fuser.schedule.index_rewrites import substitute, variables_of
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.row_statements import Accumulate
 from fuser.schedule.statements import Let, Load, LoadRun, Store, StoreRun, reads_in

@@ -9,7 +9,8 @@ from fuser.codegen.kernel_source import IndexCheck
 from fuser.codegen.printer import KernelPrinter
 from fuser.ir.dtypes import DataType
 from fuser.schedule.expressions import convert
-from fuser.schedule.index import Index, variables_of
+from fuser.schedule.index import Index
+from fuser.schedule.index_rewrites import variables_of
 from fuser.schedule.loop_tree import every_node
 from fuser.schedule.statements import CheckedIndex
 

@@ -3,7 +3,8 @@
 from typing import NoReturn
 
 from fuser.errors import UnknownNameError
-from fuser.schedule.cpu_parameters import CpuParameters, CpuRowParameters, ProcessorParameters
+from fuser.schedule.cpu_parameters import CpuParameters, ProcessorParameters
+from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.cuda_parameters import CudaParameters, CudaRowParameters, arch_number
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_printer import print_nest

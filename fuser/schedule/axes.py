@@ -10,7 +10,8 @@ from typing import TypeVar
 from fuser.ir.shapes import places
 from fuser.schedule.body import Body
 from fuser.schedule.expressions import IndexValue
-from fuser.schedule.index import Axis, Index, affine_parts, index_of, substitute, substitution
+from fuser.schedule.index import Axis, Index, index_of
+from fuser.schedule.index_rewrites import affine_parts, substitute, substitution
 from fuser.schedule.loop_tree import Node
 from fuser.schedule.row_body import AnySweep
 from fuser.schedule.statements import Let, Load, Prefetch, Store

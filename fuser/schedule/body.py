@@ -15,7 +15,8 @@ from fuser.ir.shapes import row_major_strides
 from fuser.schedule.coordinates import Coordinates, pull, push
 from fuser.schedule.emit import Emitter, scalar_operands
 from fuser.schedule.expressions import Expression, Ref
-from fuser.schedule.index import Axis, clean_cut, compose, linear, unravel
+from fuser.schedule.index import Axis, compose, linear, unravel
+from fuser.schedule.index_cuts import clean_cut
 from fuser.schedule.row_body import Code, Sweep, names_in
 from fuser.schedule.statements import Let, Load
 from fuser.segmenter import Segment

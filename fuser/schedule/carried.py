@@ -24,10 +24,8 @@ from fuser.schedule.index import (
     Variable,
     divide,
     index_of,
-    rewrite,
-    substitute,
-    terms_in,
 )
+from fuser.schedule.index_rewrites import rewrite, substitute, terms_in
 from fuser.schedule.row_body import indices_in
 from fuser.schedule.statements import Let, Load, Store
 from fuser.schedule.vectors import step_along

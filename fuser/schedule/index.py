@@ -1,13 +1,13 @@
 """Index arithmetic: affine sums over loop axes, with quotients and remainders where it must divide.
 
 Everything is exact on concrete sizes. `divide` simplifies by bounds, so a view whose factors nest
-leaves no division behind; `clean_cut` finds the axis that, split in two, removes one.
+leaves no division behind; `index_cuts` finds where an axis, cut in two, removes one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -160,9 +160,6 @@ class Index(_Nested):
 
 
 ZERO = Index()
-LEAST_ROW = 16
-"""Elements of a row that is worth a loop of its own, where an axis is no whole number of them: of
-shorter ones, a vector has parts of several."""
 _LANE = -1
 """Tells lanes of an axis from the inner half that another piece of the domain may split off it."""
 
@@ -269,117 +266,6 @@ def unravel(index: Index, shape: tuple[int, ...]) -> tuple[Index, ...]:
         index, coordinate = divide(index, max(extent, 1))
         coordinates.append(coordinate)
     return (index, *reversed(coordinates)) if shape else ()
-
-
-def clean_cut(index: Index) -> tuple[Axis, int] | None:
-    """An axis and the inner extent at which to split it so that a division in `index` goes away."""
-    for term, _ in index.terms:
-        if isinstance(term, Axis | Variable):
-            continue
-        found = clean_cut(term.of)
-        if found is None and not isinstance(term, Clamped):
-            found = _cut(term.of, term.divisor)
-        if found is not None:
-            return found
-    return None
-
-
-def ragged_cut(index: Index) -> tuple[Axis, tuple[int, ...]] | None:
-    """An axis that is divided by itself, and where to cut it so that a division in `index` goes
-    away: where the first whole row of the divisor begins, and where the last one ends."""
-    divisions = (t for t in terms_in(index) if isinstance(t, Quotient | Remainder))
-    return next(filter(None, (_whole_rows(t.of, t.divisor) for t in divisions)), None)
-
-
-def substitute(index: Index, replacements: Mapping[Axis, Index]) -> Index:
-    """`index` with axes replaced."""
-    return substitution(replacements)(index)
-
-
-def substitution(replacements: Mapping[Axis, Index]) -> Callable[[Index], Index]:
-    """Replaces axes in every index it is given, of which many are the same, or have terms in
-    common."""
-    known: dict[Term, Index] = {}
-    found: dict[Index, Index] = {}
-
-    def change(term: Term) -> Index | None:
-        return replacements.get(term) if isinstance(term, Axis) else None
-
-    def replaced(index: Index) -> Index:
-        if index not in found:
-            found[index] = rewrite(index, change, known)
-        return found[index]
-
-    return replaced
-
-
-def rewrite(
-    index: Index, change: Callable[[Term], Index | None], known: dict[Term, Index] | None = None
-) -> Index:
-    """`index` with what `change` makes of a term in its place, also inside of others; None keeps
-    it. `known` is what has come of terms before."""
-    known = {} if known is None else known
-    parts: list[tuple[Index, int]] = [(Index(index.constant), 1)]
-    for term, coefficient in index.terms:
-        if term not in known:
-            changed = change(term)
-            known[term] = _rewritten_inside(term, change, known) if changed is None else changed
-        parts.append((known[term], coefficient))
-    return total(parts)
-
-
-def _rewritten_inside(
-    term: Term, change: Callable[[Term], Index | None], known: dict[Term, Index]
-) -> Index:
-    match term:
-        case Axis() | Variable():
-            return index_of(term)
-        case Clamped():
-            return clamp(rewrite(term.of, change, known), term.extent)
-        case Quotient() | Remainder():
-            quotient, remainder = divide(rewrite(term.of, change, known), term.divisor)
-            return quotient if isinstance(term, Quotient) else remainder
-
-
-def affine_parts(index: Index) -> Iterator[Index]:
-    """`index` and every index inside its terms."""
-    yield index
-    for term, _ in index.terms:
-        if not isinstance(term, Axis | Variable):
-            yield from affine_parts(term.of)
-
-
-def terms_in(index: Index) -> Iterator[Term]:
-    """The terms of `index`, and of every index inside them, as often as they are there."""
-    return (term for part in affine_parts(index) for term, _ in part.terms)
-
-
-def variables_of(index: Index) -> list[Variable]:
-    """The variables, axes not among them, that `index` is made of."""
-    return [term for term in terms_in(index) if isinstance(term, Variable)]
-
-
-def _cut(of: Index, divisor: int) -> tuple[Axis, int] | None:
-    for term, coefficient in of.terms:
-        if not isinstance(term, Axis) or divisor % coefficient:
-            continue
-        inner = divisor // abs(coefficient)
-        if inner < term.extent and term.extent % inner == 0:
-            return term, inner
-    return None
-
-
-def _whole_rows(of: Index, divisor: int) -> tuple[Axis, tuple[int, ...]] | None:
-    if len(of.terms) != 1:
-        return None
-    ((axis, step),) = of.terms
-    if not isinstance(axis, Axis) or step < 0 or divisor % step or of.constant % step:
-        return None
-    row = divisor // step
-    first = -(of.constant // step) % row
-    last = first + (axis.extent - first) // row * row
-    inside = tuple(point for point in sorted({first, last}) if 0 < point < axis.extent)
-    return (axis, inside) if row >= LEAST_ROW and inside else None
 
 
 def _rejoin(constant: int, terms: dict[Term, int]) -> Index | None:

@@ -29,7 +29,8 @@ from fuser.ir.dtypes import DataType, holds
 from fuser.ir.pointwise import COMPARISONS, EQUALITIES
 from fuser.schedule.body import Body
 from fuser.schedule.expressions import Call, Convert, Expression, IndexValue, Literal, Ref, convert
-from fuser.schedule.index import ZERO, Index, variables_of
+from fuser.schedule.index import ZERO, Index
+from fuser.schedule.index_rewrites import variables_of
 from fuser.schedule.row_body import Code, RowBody, Sweep, names_in, nodes_read, without_dead_code
 from fuser.schedule.statements import CheckedIndex, Let, Load
 

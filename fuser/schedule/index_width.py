@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.index import Index, affine_parts
+from fuser.schedule.index import Index
+from fuser.schedule.index_rewrites import affine_parts
 from fuser.segmenter import Segment
 
 _LARGEST = 2**31 - 2**27

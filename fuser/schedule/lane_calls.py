@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.expressions import Call, Convert, Expression, Ref
-from fuser.schedule.index import variables_of
+from fuser.schedule.index_rewrites import variables_of
 from fuser.schedule.loop_tree import Loop, Node, every_node
 from fuser.schedule.names import given_name, held_name
 from fuser.schedule.row_body import Code, Fold, names_in

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Team
 from fuser.schedule.choice import NotChosen
-from fuser.schedule.cpu_parameters import CpuParameters, CpuRowParameters
+from fuser.schedule.cpu_parameters import CpuParameters
+from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.cuda_parameters import CudaParameters, CudaRowParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Node

@@ -22,18 +22,9 @@ from typing import TypeVar
 
 from fuser.schedule.axes import coalesce, replace_axes
 from fuser.schedule.body import Body
-from fuser.schedule.index import (
-    Axis,
-    Clamped,
-    Index,
-    Quotient,
-    clean_cut,
-    compose,
-    of_axis,
-    ragged_cut,
-    terms_in,
-    total,
-)
+from fuser.schedule.index import Axis, Clamped, Index, Quotient, compose, of_axis, total
+from fuser.schedule.index_cuts import clean_cut, ragged_cut
+from fuser.schedule.index_rewrites import terms_in
 from fuser.schedule.resolve import comparisons, resolve
 from fuser.schedule.statements import Let
 

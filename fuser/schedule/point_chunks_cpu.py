@@ -19,7 +19,8 @@ from fuser.schedule.body import Body
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuParameters
 from fuser.schedule.expressions import Ref
-from fuser.schedule.index import ZERO, Axis, Index, substitute
+from fuser.schedule.index import ZERO, Axis, Index
+from fuser.schedule.index_rewrites import substitute
 from fuser.schedule.lane_calls import gains_by_chunks
 from fuser.schedule.lane_loads import converts_vectors, done_in_vectors, lane_loads
 from fuser.schedule.lane_stores import stored_at_once

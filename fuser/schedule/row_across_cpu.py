@@ -12,7 +12,7 @@ from fuser.ir.nodes import Value
 from fuser.schedule.axes import replace_axes
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
-from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.expressions import Call
 from fuser.schedule.index import Axis, lanes_of, of_axis
 from fuser.schedule.loop_tree import Loop, Node, Share, nested

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
-from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.loop_tree import Node, nested
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_folds_cpu import wide

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
-from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import IfPastCache, Loop, Node, nested
 from fuser.schedule.row_batches_cpu import batches

@@ -20,7 +20,7 @@ from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
-from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.loop_tree import Loop, Node, nested
 from fuser.schedule.row_body import RowBody, Sweep, contents, names_in

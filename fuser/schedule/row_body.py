@@ -20,7 +20,8 @@ from typing import TypeVar, assert_never
 from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import arithmetic, point_count
 from fuser.schedule.expressions import Expression, IndexValue, Literal, Ref, SizeValue, leaves
-from fuser.schedule.index import ZERO, Axis, Index, variables_of
+from fuser.schedule.index import ZERO, Axis, Index
+from fuser.schedule.index_rewrites import variables_of
 from fuser.schedule.row_statements import Accumulate, Keep, KeepAt, Kept, RowTile, Running
 from fuser.schedule.statements import CheckedIndex, Let, Load, Prefetch, Store, draws
 

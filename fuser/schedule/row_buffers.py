@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 
 from fuser.ir.pointwise import COSTLY
 from fuser.schedule.counts import arithmetic, point_count
-from fuser.schedule.index import variables_of
+from fuser.schedule.index_rewrites import variables_of
 from fuser.schedule.row_body import (
     Code,
     Fold,

@@ -19,7 +19,7 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
 from fuser.schedule.choice import NotChosen, first_that_fits
 from fuser.schedule.counts import point_count
-from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.in_place import rows_refusal
 from fuser.schedule.index import Axis
 from fuser.schedule.index_comparisons import rows_in_32_bits

@@ -23,16 +23,8 @@ from fuser.schedule.coordinates import Coordinates, pull, shrunk
 from fuser.schedule.emit import Emitter, scalar_operands
 from fuser.schedule.expressions import Expression, Ref, convert
 from fuser.schedule.folds import SCANS
-from fuser.schedule.index import (
-    ZERO,
-    Axis,
-    Index,
-    Variable,
-    compose,
-    index_of,
-    terms_in,
-    variables_of,
-)
+from fuser.schedule.index import ZERO, Axis, Index, Variable, compose, index_of
+from fuser.schedule.index_rewrites import terms_in, variables_of
 from fuser.schedule.row_body import Code
 from fuser.schedule.row_statements import Running
 from fuser.schedule.statements import CheckedIndex, Let, Load

@@ -24,7 +24,8 @@ from fuser.schedule.expressions import (
     join,
 )
 from fuser.schedule.folds import is_extreme, kept_dtype, neutral, takes_each_once
-from fuser.schedule.index import ZERO, Axis, Index, substitute
+from fuser.schedule.index import ZERO, Axis, Index
+from fuser.schedule.index_rewrites import substitute
 from fuser.schedule.lane_loads import MOST_FLAGS
 from fuser.schedule.loop_tree import Node
 from fuser.schedule.names import lanes_name, own_name

@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from fuser.schedule.axes import replace_axes
-from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.index import Axis, divide, of_axis
 from fuser.schedule.row_across_cpu import unit_of
 from fuser.schedule.row_body import RowBody, Sweep

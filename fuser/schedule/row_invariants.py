@@ -14,7 +14,8 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from fuser.schedule.bindings import Binding
-from fuser.schedule.index import Axis, terms_in, variables_of
+from fuser.schedule.index import Axis
+from fuser.schedule.index_rewrites import terms_in, variables_of
 from fuser.schedule.loop_tree import IfPastCache, Loop, Node, Piece, Region, every_node
 from fuser.schedule.row_body import indices_read, names_in, nodes_read
 from fuser.schedule.row_statements import Accumulate, Carry, Finish, Keep, Kept, Running

@@ -20,7 +20,7 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.axes import replace_axes
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
-from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.expressions import Ref, join
 from fuser.schedule.folds import neutral
 from fuser.schedule.index import Axis, lanes_of, of_axis

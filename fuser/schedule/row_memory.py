@@ -18,9 +18,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from fuser.schedule.axes import later
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
-from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.folds import is_extreme
-from fuser.schedule.index import Axis, Index, substitute, variables_of
+from fuser.schedule.index import Axis, Index
+from fuser.schedule.index_rewrites import substitute, variables_of
 from fuser.schedule.lane_calls import ANY_WAY, Alike, gains_by_chunks
 from fuser.schedule.lane_stores import stored_at_once
 from fuser.schedule.loop_tree import Loop, Node

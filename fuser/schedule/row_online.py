@@ -16,7 +16,7 @@ import dataclasses
 from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
-from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.expressions import Call, Literal, Ref
 from fuser.schedule.index import ZERO
 from fuser.schedule.loop_tree import Loop, Node, Region

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fuser.schedule.axes import replace_axes, with_indices
-from fuser.schedule.index import Axis, Index, Variable, index_of, of_axis, rewrite
+from fuser.schedule.index import Axis, Index, Variable, index_of, of_axis
+from fuser.schedule.index_rewrites import rewrite
 from fuser.schedule.pieces import in_span, spans_along
 from fuser.schedule.resolve import resolve
 from fuser.schedule.row_body import Code, Sweep

@@ -14,17 +14,8 @@ import dataclasses
 import math
 
 from fuser.schedule.axes import replace_axes
-from fuser.schedule.index import (
-    Axis,
-    Clamped,
-    Index,
-    Term,
-    clamp,
-    compose,
-    index_of,
-    of_axis,
-    rewrite,
-)
+from fuser.schedule.index import Axis, Clamped, Index, Term, clamp, compose, index_of, of_axis
+from fuser.schedule.index_rewrites import rewrite
 from fuser.schedule.pieces import spans_along
 from fuser.schedule.row_body import RowBody, Sweep, indices_of
 from fuser.schedule.statements import Load

@@ -16,7 +16,7 @@ from typing import TypeGuard
 from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
-from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.expressions import Expression, Literal, Ref, convert, join
 from fuser.schedule.folds import neutral
 from fuser.schedule.index import Axis

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
-from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.expressions import Ref
 from fuser.schedule.index import ZERO
 from fuser.schedule.lane_calls import (

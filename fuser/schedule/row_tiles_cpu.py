@@ -27,8 +27,9 @@ import math
 from fuser.ir.nodes import Value
 from fuser.schedule.axes import replace_axes
 from fuser.schedule.counts import point_count, power_of_two
-from fuser.schedule.cpu_parameters import CpuRowParameters
-from fuser.schedule.index import ZERO, Axis, compose, substitute, variables_of
+from fuser.schedule.cpu_row_parameters import CpuRowParameters
+from fuser.schedule.index import ZERO, Axis, compose
+from fuser.schedule.index_rewrites import substitute, variables_of
 from fuser.schedule.row_body import Code, RowBody, Sweep
 from fuser.schedule.row_statements import Keep, Kept, RowTile
 from fuser.schedule.statements import Load, Store

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from fuser.ir.nodes import Value
 from fuser.schedule.cuda_parameters import CudaRowParameters
-from fuser.schedule.index import Axis, Index, affine_parts
+from fuser.schedule.index import Axis, Index
+from fuser.schedule.index_rewrites import affine_parts
 from fuser.schedule.loop_tree import Peel
 from fuser.schedule.row_body import Code, Sweep, indices_in, names_in
 from fuser.schedule.row_statements import Keep, Kept, Running

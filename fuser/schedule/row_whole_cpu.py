@@ -16,7 +16,7 @@ from fuser.ir.nodes import Value
 from fuser.schedule.axes import places_along, replace_axes
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div, point_count
-from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.interleave import SHORTEST_VECTOR
 from fuser.schedule.loop_tree import Loop, Node, nested

@@ -17,7 +17,8 @@ from fuser.ir.nodes import Value
 from fuser.schedule.body import Body
 from fuser.schedule.cuda_parameters import CudaParameters
 from fuser.schedule.expressions import Ref
-from fuser.schedule.index import Axis, Index, variables_of
+from fuser.schedule.index import Axis, Index
+from fuser.schedule.index_rewrites import variables_of
 from fuser.schedule.statements import Lanes, Load, LoadRun, Store, StoreRun, reads_in
 from fuser.schedule.vectors import ACCESS_BYTES, Alignments, alignment_of, step_along
 from fuser.segmenter import Segment

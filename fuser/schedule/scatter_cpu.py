@@ -18,7 +18,7 @@ from fuser.ir.nodes import ScatterForm
 from fuser.schedule.axes import merge_axes, replace_axes
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div, point_count
-from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.in_place import scatter_refusal
 from fuser.schedule.index import Index, Variable
 from fuser.schedule.launch_cpu import launch_of

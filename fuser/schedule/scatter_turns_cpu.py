@@ -18,9 +18,10 @@ from dataclasses import replace
 
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import arithmetic
-from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.expressions import Ref, convert
-from fuser.schedule.index import Axis, variables_of
+from fuser.schedule.index import Axis
+from fuser.schedule.index_rewrites import variables_of
 from fuser.schedule.lane_calls import with_lane_calls
 from fuser.schedule.loop_tree import Loop
 from fuser.schedule.row_body import Code, as_lane, names_in, nodes_read

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.expressions import Expression, IndexValue, Literal, Ref
-from fuser.schedule.index import Index, Term, Variable, index_of, rewrite, variables_of
+from fuser.schedule.index import Index, Term, Variable, index_of
+from fuser.schedule.index_rewrites import rewrite, variables_of
 from fuser.schedule.resolve import replaced
 from fuser.schedule.statements import CheckedIndex, Let, Load, Store
 

@@ -8,7 +8,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.schedule.expressions import Convert, Expression, Ref
-from fuser.schedule.index import Axis, Index, affine_parts
+from fuser.schedule.index import Axis, Index
+from fuser.schedule.index_rewrites import affine_parts
 from fuser.schedule.names import lanes_name
 from fuser.schedule.statements import Lanes, Let, Store
 from fuser.segmenter import Segment

@@ -12,11 +12,10 @@ from it is computed at the very end, by whoever is last, and is no row's busines
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fuser.ir.nodes import Cast, Operation, Pointwise, Reduce, Scan, Statement, Value, operands
+from fuser.ir.nodes import Cast, Operation, Pointwise, Reduce, Scan, Statement, Value
 from fuser.segmenter.atoms import NONE, AtomSet
 from fuser.segmenter.graph import OperationGraph, Read
 from fuser.segmenter.profit import (
@@ -27,6 +26,8 @@ from fuser.segmenter.profit import (
     repeated_cost,
 )
 from fuser.segmenter.refusal import Refusal
+from fuser.segmenter.row_guesses import last_atoms, row_guesses
+from fuser.segmenter.swept_twice import RowRoom
 
 MAX_EPILOGUE = 1 << 16
 """Elements that one block may be left to finish after all rows are done."""
@@ -69,7 +70,7 @@ def find_rows(
     if not reductions and not scans:
         return None
     furthest, refusal = -1, None
-    for kept in _candidates(operations, [*reductions, *scans], machine):
+    for kept in row_guesses(operations, [*reductions, *scans], machine):
         walk = _Walk(operations, kept, machine)
         found = walk.run(members, stores)
         if isinstance(found, Rows):
@@ -77,60 +78,6 @@ def find_rows(
         if walk.visited > furthest:
             furthest, refusal = walk.visited, found
     return refusal
-
-
-def _candidates(
-    operations: OperationGraph, members: Sequence[int], machine: Machine
-) -> list[AtomSet]:
-    """Guesses at the rows of a group with these reductions and scans, the best first.
-
-    Where they keep different atoms, rows along the last dimension of the largest tensor come first:
-    of the others, neighbours in memory are not neighbours in a row. No reduction need keep them:
-    sums over columns and over everything are both sums over the rows. So are sums over columns
-    alone where these are few. A machine that folds columns in strips rather takes columns for rows,
-    unless something else than one number is folded over these.
-    """
-    atoms = operations.atoms
-    all_kept = [operations.kept[member] for member in members]
-    distinct = list(dict.fromkeys(all_kept))
-    if len(distinct) == 1 and atoms.elements(distinct[0]) > machine.few_columns:
-        return distinct
-    largest = _largest(operations, members)
-    last = _last_atoms(operations, members)
-
-    def are_columns(kept: AtomSet) -> bool:
-        return not kept.isdisjoint(last)
-
-    def are_few(kept: AtomSet) -> bool:
-        return are_columns(kept) and atoms.elements(kept) <= machine.few_columns
-
-    def in_strips(kept: AtomSet) -> bool:
-        others = {each for each in all_kept if each != kept}
-        columns = machine.folds_in_strips and are_columns(kept) and not are_few(kept)
-        return columns and kept in distinct and others <= {NONE}
-
-    def rank(kept: AtomSet) -> tuple[bool, bool, int, list[int]]:
-        return not in_strips(kept), are_columns(kept), -atoms.elements(kept), sorted(kept)
-
-    if len(distinct) == 1 and not are_few(distinct[0]):
-        return distinct
-    complements = (atoms.of(largest) - kept for kept in distinct)
-    return sorted(dict.fromkeys((*distinct, *complements)), key=rank)
-
-
-def _last_atoms(operations: OperationGraph, members: Sequence[int]) -> AtomSet:
-    """The atoms of neighbours in memory, in the largest tensor."""
-    largest = _largest(operations, members)
-    factors = [factor for factor in operations.atoms.factors(largest) if factor]
-    return frozenset(factors[-1][-1:]) if factors else NONE
-
-
-def _largest(operations: OperationGraph, members: Sequence[int]) -> Value:
-    """The largest tensor that these read or make."""
-    atoms, nodes = operations.atoms, [operations.nodes[member] for member in members]
-    values = [node.outs[0] for node in nodes]
-    values += [value for node in nodes for value in operands(node.op) if value.is_tensor]
-    return max(values, key=lambda value: atoms.elements(atoms.of(value)))
 
 
 class _Walk:
@@ -180,7 +127,8 @@ class _Walk:
             kinds = bool(self._along) + self._folds_a_row + bool(self._over_rows)
             return Rows(self._kept, False, self._repeated, self._unhidden, is_alone=kinds > 1)
         in_strips = self._are_in_strips(members)
-        twice = self._swept_twice(members, in_strips)
+        room = RowRoom(self._operations, self._kept, self._machine, in_strips, self._row_bound)
+        twice = room.swept_twice(members)
         made = {out for member in members for out in self._operations.nodes[member].outs}
         is_alone = not made.issuperset(twice)
         return Rows(self._kept, True, self._repeated, self._unhidden, twice, is_alone, in_strips)
@@ -191,47 +139,7 @@ class _Walk:
             return False
         nodes, scanned = self._operations.nodes, self._operations.scanned
         folding = [m for m in members if isinstance(nodes[m].op, Reduce) or m in scanned]
-        return not self._kept.isdisjoint(_last_atoms(self._operations, folding))
-
-    def _swept_twice(self, members: Sequence[int], in_strips: bool) -> Mapping[Value, int]:
-        """What reductions follow from, and later sweeps of the row too, so that each makes or reads
-        it. A row that several processors share is not kept, nor is one of too many bytes."""
-        sweep: dict[Value, int] = {}
-        for member in members:  # the first sweep that can make it; of a row value, that reads it
-            statement = self._operations.nodes[member]
-            first = max((sweep.get(r.value, 0) for r in self._operations.reads[member]), default=0)
-            sweep |= dict.fromkeys(statement.outs, first + isinstance(statement.op, Reduce))
-        needed: dict[Value, set[int]] = {}
-        for member in reversed(members):
-            statement = self._operations.nodes[member]
-            out = statement.outs[0]
-            if isinstance(statement.op, Reduce):
-                sweeps = {sweep[out] - 1}
-            elif self._atoms.of(out) <= self._kept:
-                continue
-            else:
-                sweeps = needed.get(out) or {sweep[out]}
-            for read in self._operations.reads[member]:
-                needed.setdefault(read.value, set()).update(sweeps)
-        several = {value: len(sweeps) - 1 for value, sweeps in needed.items() if len(sweeps) > 1}
-        return {v: more for v, more in several.items() if not self._is_kept(v, in_strips)}
-
-    def _is_kept(self, value: Value, in_strips: bool) -> bool:
-        """Whether there is room for a value of a row between its sweeps, or it is made late."""
-        in_row = self._atoms.of(value) - self._kept
-        if not in_row or value in self._row_bound:
-            return True
-        machine, nbytes = self._machine, self._atoms.elements(in_row) * value.dtype.itemsize
-        if in_strips or nbytes > machine.kept_row or not (self._kept or machine.keeps_only_row):
-            return False
-        return machine.keeps_several_axes or self._is_along_one(value, in_row)
-
-    def _is_along_one(self, value: Value, in_row: AtomSet) -> bool:
-        """Whether the atoms that number a row of a value follow each other there."""
-        order = itertools.chain.from_iterable(self._atoms.factors(value))
-        found = [atom in in_row for atom in order]
-        first = found.index(True)
-        return all(found[first : first + len(in_row)])
+        return not self._kept.isdisjoint(last_atoms(self._operations, folding))
 
     def _has_other_sweeps(self, members: Sequence[int]) -> bool:
         """Whether a row is swept elsewhere than along the scan, so that it cannot be shared out."""

@@ -25,7 +25,8 @@ from fuser.ir.nodes import (
 )
 from fuser.ir.types import TensorType
 from fuser.schedule.coordinates import pull, push
-from fuser.schedule.index import Axis, Index, of_axis, substitute
+from fuser.schedule.index import Axis, Index, of_axis
+from fuser.schedule.index_rewrites import substitute
 
 
 def statement_of(shape: tuple[int, ...], make: object) -> tuple[Statement, Value]:

@@ -7,24 +7,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuser.schedule.index import (
-    LEAST_ROW,
     ZERO,
     Axis,
     Index,
     Quotient,
     Remainder,
     Term,
-    affine_parts,
     clamp,
-    clean_cut,
     divide,
     linear,
     of_axis,
-    ragged_cut,
-    substitute,
     total,
     unravel,
 )
+from fuser.schedule.index_cuts import LEAST_ROW, clean_cut, ragged_cut
+from fuser.schedule.index_rewrites import affine_parts, substitute
 
 AXES = (Axis((0,), 6), Axis((1,), 4), Axis((2,), 5))
 POINTS = list(itertools.product(*(range(axis.extent) for axis in AXES)))[::7]

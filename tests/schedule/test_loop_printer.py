@@ -13,7 +13,7 @@ from fuser.ir.nodes import Value
 from fuser.ir.types import TensorType
 from fuser.schedule import LoopNest, loop_printer, print_nest
 from fuser.schedule.bindings import Binding
-from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.expressions import Call, IndexValue, Literal, Ref
 from fuser.schedule.index import Axis, Index, divide, of_axis
 from fuser.schedule.loop_nest import Launch

@@ -13,7 +13,8 @@ from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule.axes import arrange
 from fuser.schedule.body import Body, trace
-from fuser.schedule.index import Axis, Clamped, Index, affine_parts, of_axis
+from fuser.schedule.index import Axis, Clamped, Index, of_axis
+from fuser.schedule.index_rewrites import affine_parts
 from fuser.schedule.pieces import deciding, pieces
 from tests.definitions import defined
 from tests.segmented import segment_for

@@ -10,7 +10,8 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule.expressions import Call
-from fuser.schedule.index import Clamped, affine_parts
+from fuser.schedule.index import Clamped
+from fuser.schedule.index_rewrites import affine_parts
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_body import Sweep
 from fuser.schedule.row_parts import Part, parts_of

@@ -9,7 +9,8 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.index import Clamped, affine_parts
+from fuser.schedule.index import Clamped
+from fuser.schedule.index_rewrites import affine_parts
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_body import RowBody
 from fuser.schedule.row_spans import rows_in_spans

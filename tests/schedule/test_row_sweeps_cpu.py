@@ -1,6 +1,6 @@
 import pytest
 
-from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.row_sweeps_cpu import lanes_for
 
 

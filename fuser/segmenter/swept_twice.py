@@ -1,0 +1,73 @@
+"""What several sweeps of a row need, and there is no room to keep between them.
+
+    softmax of T0 [8192, 768]          three sweeps need T0, which is kept: 3 KiB
+    softmax of T0 [4, 1000000]         three sweeps need T0, and read it from memory each time
+
+Prices count what is read or made again, and processors do not share such a row.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from fuser.ir.nodes import Reduce, Value
+from fuser.segmenter.atoms import AtomSet
+from fuser.segmenter.graph import OperationGraph
+from fuser.segmenter.profit import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class RowRoom:
+    """The rows of a group, `kept`, on a machine that has so much room for one."""
+
+    operations: OperationGraph
+    kept: AtomSet
+    machine: Machine
+    in_strips: bool
+    """Whether rows are columns in memory, many side by side: there is no room for these."""
+    row_bound: Collection[Value]
+    """Values that follow from row values: no sweep makes them before these are known."""
+
+    def swept_twice(self, members: Sequence[int]) -> Mapping[Value, int]:
+        """What reductions follow from, and later sweeps of the row too, so that each makes or reads
+        it. A row that several processors share is not kept, nor is one of too many bytes."""
+        sweep: dict[Value, int] = {}
+        for member in members:  # the first sweep that can make it; of a row value, that reads it
+            statement = self.operations.nodes[member]
+            first = max((sweep.get(r.value, 0) for r in self.operations.reads[member]), default=0)
+            sweep |= dict.fromkeys(statement.outs, first + isinstance(statement.op, Reduce))
+        needed: dict[Value, set[int]] = {}
+        for member in reversed(members):
+            statement = self.operations.nodes[member]
+            out = statement.outs[0]
+            if isinstance(statement.op, Reduce):
+                sweeps = {sweep[out] - 1}
+            elif self.operations.atoms.of(out) <= self.kept:
+                continue
+            else:
+                sweeps = needed.get(out) or {sweep[out]}
+            for read in self.operations.reads[member]:
+                needed.setdefault(read.value, set()).update(sweeps)
+        several = {value: len(sweeps) - 1 for value, sweeps in needed.items() if len(sweeps) > 1}
+        return {v: more for v, more in several.items() if not self._is_kept(v)}
+
+    def _is_kept(self, value: Value) -> bool:
+        """Whether there is room for a value of a row between its sweeps, or it is made late."""
+        in_row = self.operations.atoms.of(value) - self.kept
+        if not in_row or value in self.row_bound:
+            return True
+        if self.in_strips or not (self.kept or self.machine.keeps_only_row):
+            return False
+        nbytes = self.operations.atoms.elements(in_row) * value.dtype.itemsize
+        if nbytes > self.machine.kept_row:
+            return False
+        return self.machine.keeps_several_axes or self._is_along_one(value, in_row)
+
+    def _is_along_one(self, value: Value, in_row: AtomSet) -> bool:
+        """Whether the atoms that number a row of a value follow each other there."""
+        order = itertools.chain.from_iterable(self.operations.atoms.factors(value))
+        found = [atom in in_row for atom in order]
+        first = found.index(True)
+        return all(found[first : first + len(in_row)])
