@@ -5,7 +5,8 @@ Where a domain is cut into pieces, threads share out the loops of one after the 
 
 from __future__ import annotations
 
-from fuser.codegen.cpu_kernel import Chunk, CpuKernel, Stored
+from fuser.codegen.cpu_kernel import CpuKernel
+from fuser.codegen.cpu_surroundings import Chunk, Stored
 from fuser.codegen.cpu_tiles import over_tiles, streams_tiles, tile_columns, tile_lines, tile_node
 from fuser.codegen.tiles import tiled_nest
 from fuser.schedule.bindings import Binding

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fuser.codegen.cpu_checks import side_by_side
-from fuser.codegen.cpu_kernel import Chunk, CpuKernel, Stored
+from fuser.codegen.cpu_kernel import CpuKernel
+from fuser.codegen.cpu_surroundings import Chunk, Stored
 from fuser.schedule.expressions import REPEATED
 from fuser.schedule.index import ZERO
 from fuser.schedule.index_rewrites import substitute

@@ -1,19 +1,17 @@
-"""A kernel of the CPU target while it is printed: what surrounds a node, and ways to memory."""
+"""A kernel of the CPU target while it is printed: its threads, and ways to memory."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
-from enum import Enum, auto
 from itertools import chain, count
 
-from fuser.codegen.printer import KernelPrinter, Surroundings
+from fuser.codegen.cpu_surroundings import CpuSurroundings
+from fuser.codegen.printer import KernelPrinter
 from fuser.codegen.target import CPU
 from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
 from fuser.schedule.expressions import refs
-from fuser.schedule.index import Axis
 from fuser.schedule.index_rewrites import variables_of
 from fuser.schedule.lane_loads import widens_vectors
 from fuser.schedule.loop_nest import LoopNest
@@ -28,53 +26,6 @@ _PARAMETERS = " firstprivate(parameters)"
 _SWEEPS = (Binding.SWEEP, Binding.ROUNDS)
 _SHORT_ROW = 64
 """Elements of a row that is swept in a few rounds of lanes."""
-
-
-class Stored(Enum):
-    """What is stored of a chunk."""
-
-    WHOLE = auto()
-    """All of it."""
-    PART = auto()
-    """What is between `first` and `last`."""
-    MOVED = auto()
-    """Of one that was moved into range, what no other chunk has."""
-    AGAIN = auto()
-    """All of it, also what was done before."""
-    COUNTED = auto()
-    """Its first `count` elements."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Elements along `axis` that are done side by side, and what is stored of them."""
-
-    axis: Axis
-    stored: Stored
-    turned: bool = False
-    """Whether lanes are from the last point to the first."""
-
-
-@dataclass(frozen=True, slots=True)
-class CpuSurroundings(Surroundings):
-    """What the loops and regions around a node say of it."""
-
-    threads_started: bool = False
-    """Whether a parallel region is open, so that loops only share out their iterations."""
-    divided: bool = False
-    """Whether loops are one thread's: an outer one is shared out, or there is one thread only."""
-    chunk: Chunk | None = None
-    """The chunk at hand."""
-    lanes_used: str = ""
-    """How many lanes have a point, of a strip or of a chunk, if not all may."""
-    batch: Loop | None = None
-    """The loop over batches of rows of which one is at hand."""
-    row_of_batch: bool = False
-    """Whether one row of the batch is, or each of them side by side."""
-    largest: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Of indices that are checked side by side: where the largest of each is held."""
-    own_parts: frozenset[str] = frozenset()
-    """Folds over the rows that one thread keeps for itself."""
 
 
 class CpuKernel(KernelPrinter[CpuSurroundings]):
@@ -114,13 +65,13 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
     def define(self, name: str, dtype: DataType, source: str) -> None:
         """Print that a name stands for a number: a truth value that loops read is a flag, which
         each of them compares with 0. A place that truth values tell is made where g++ sees none."""
-        if name in self._places and name in self.expressions.of_truths:
+        if name in self._places and self.expressions.known.is_of_truths(name):
             source = f"{self.expressions.use('place_of_truths')}({source})"
         if self._in_innermost or dtype is not DataType.Bool or name not in self._read_in_loops:
             super().define(name, dtype, source)
             return
         self.out.line(f"const int {name} = {self.expressions.use('flag_of')}({source});")
-        self.expressions.loaded(name, dtype)
+        self.expressions.known.loaded(name, dtype)
 
     def assign(self, dtype: DataType, place: str, source: str) -> None:
         if dtype in (DataType.Int8, DataType.UInt8):
@@ -210,7 +161,7 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
         dtype = load.dtype
         is_narrow = dtype.is_floating and dtype.itemsize < _WORD
         computed = self._made.intersection(v.name for v in variables_of(load.at))
-        self.expressions.reads_at(computed)
+        self.expressions.known.reads_at(computed)
         if is_narrow and computed:
             return f"{self.expressions.use('gathered')}({load.tensor}_in, {at})"
         return super().read(load, at)
@@ -235,7 +186,7 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
     def wide_lanes(self, load: Load) -> str:
         """What reads truth values, narrow numbers or numbers in steps, of all lanes."""
         dtype = load.dtype
-        self.expressions.loaded(load.name, dtype)
+        self.expressions.known.loaded(load.name, dtype)
         self.expressions.lane_arrays.add(load.name)
         at = self.sizes.index(load.at, load.tensor.name)
         if dtype is DataType.Bool:

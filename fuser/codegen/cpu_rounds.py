@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from fuser.codegen.cpu_checks import in_own_lanes
-from fuser.codegen.cpu_kernel import Chunk, CpuKernel, Stored
+from fuser.codegen.cpu_kernel import CpuKernel
+from fuser.codegen.cpu_surroundings import Chunk, Stored
 from fuser.schedule.bindings import Binding
 from fuser.schedule.expressions import REPEATED
 from fuser.schedule.loop_tree import Loop
@@ -80,7 +81,7 @@ def element(kernel: CpuKernel, loop: Loop) -> tuple[str, str, str]:
     for node in of_round:
         if not isinstance(node, Load):
             continue
-        kernel.expressions.loaded(node.name, node.dtype)
+        kernel.expressions.known.loaded(node.name, node.dtype)
         kernel.expressions.lane_arrays.add(node.name)
         if node.drawn:
             type_ = kernel.expressions.type(node.dtype)

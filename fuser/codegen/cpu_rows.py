@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import assert_never
 
 from fuser.codegen import cpu_folds, cpu_scans, cpu_scatter
@@ -46,6 +47,9 @@ class CpuRowPrinter(CpuKernel):
         if isinstance(node, RunNode | TileNode):
             super().own_node(node)
             return
+        if isinstance(node, scatters.ListNode):
+            cpu_scatter.list_node(self, node)
+            return
         match node:
             case CheckedIndex():
                 checked_index(self, node)
@@ -84,18 +88,6 @@ class CpuRowPrinter(CpuKernel):
             case Piece():
                 with self.scope():
                     self.nodes(node.body)
-            case scatters.PointLists():
-                cpu_scatter.make_lists(self, node)
-            case scatters.PointOf():
-                cpu_scatter.point_of(self, node)
-            case scatters.IfListed():
-                cpu_scatter.if_listed(self, node)
-            case scatters.UnlistedRows():
-                cpu_scatter.unlisted_rows(self, node)
-            case scatters.ListLoop():
-                cpu_scatter.each_point(self, node)
-            case scatters.IfBelow():
-                cpu_scatter.if_below(self, node)
             case (
                 rows.FinishPowers()
                 | scatters.WarpPoints()
@@ -196,21 +188,21 @@ def _move_rows(kernel: CpuKernel, tile: rows.RowTile, move: str, way: str) -> No
     kernel.out.line(f"{move}({tile.name}_tile, {columns}, int({count}));")
 
 
-def _streams(nodes: tuple[Node, ...]) -> bool:
-    """Whether stores bypass the cache."""
-    for node in nodes:
-        match node:
-            case Loop(binding=Binding.CHUNKS | Binding.SCAN):
-                return True
-            case (
-                Loop(body=body)
-                | scatters.IfListed(body=body)
-                | scatters.ListLoop(body=body)
-                | scatters.IfBelow(body=body)
-                | IfPastCache(body=body)
-            ):
-                if _streams(body):
-                    return True
-            case _:
-                pass
-    return False
+def _streams(nodes: Iterable[Node]) -> bool:
+    """Whether the threads at hand store past the cache. Those of a share, or of a region inside,
+    are others, which wait for their own stores."""
+    return any(map(_node_streams, nodes))
+
+
+def _node_streams(node: Node) -> bool:
+    match node:
+        case Loop(binding=Binding.CHUNKS | Binding.SCAN):
+            return True
+        case Loop() | scatters.ListLoop():
+            return _streams(node.body)
+        case IfPastCache() | scatters.IfBelow():
+            return _streams((*node.body, *node.otherwise))
+        case scatters.IfListed():
+            return _streams((*node.body, *node.otherwise, *node.one))
+        case _:
+            return False

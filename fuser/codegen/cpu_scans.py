@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 
-from fuser.codegen.cpu_kernel import Chunk, CpuKernel, Stored
+from fuser.codegen.cpu_kernel import CpuKernel
 from fuser.codegen.cpu_strips import rows_side_by_side
+from fuser.codegen.cpu_surroundings import Chunk, Stored
 from fuser.schedule.expressions import Ref, join
 from fuser.schedule.index import ZERO, Axis
 from fuser.schedule.index_rewrites import substitute

@@ -6,6 +6,8 @@ Of lists `L`, `L_rows` has the row of every point; the points of row r are eleme
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from fuser.codegen.cpu_kernel import CpuKernel
 from fuser.codegen.indices import if_place_exists
 from fuser.codegen.kernel_source import Workspace
@@ -18,6 +20,7 @@ from fuser.schedule.scatter_nodes import (
     IfBelow,
     IfListed,
     ListLoop,
+    ListNode,
     PointLists,
     PointOf,
     UnlistedRows,
@@ -48,6 +51,25 @@ def _rows_shared(kernel: CpuKernel, loop: Loop) -> str:
     return kernel.sizes.parameter("rows_shared", share)
 
 
+def list_node(kernel: CpuKernel, node: ListNode) -> None:
+    """Print what is done with lists of points."""
+    match node:
+        case PointLists():
+            _make_lists(kernel, node)
+        case PointOf():
+            _point_of(kernel, node)
+        case IfListed():
+            _if_listed(kernel, node)
+        case UnlistedRows():
+            _unlisted_rows(kernel, node)
+        case ListLoop():
+            _each_point(kernel, node)
+        case IfBelow():
+            _if_below(kernel, node)
+        case _:
+            assert_never(node)
+
+
 def keep_at(kernel: CpuKernel, node: KeepAt) -> None:
     """An element of a row, put in its place or joined to what is there."""
     element = f"{node.name}_row[{kernel.sizes.index(node.at, node.name)}]"
@@ -58,7 +80,7 @@ def keep_at(kernel: CpuKernel, node: KeepAt) -> None:
         kernel.out.line(f"{element} = {kernel.expressions.print(source, node.name)};")
 
 
-def make_lists(kernel: CpuKernel, node: PointLists) -> None:
+def _make_lists(kernel: CpuKernel, node: PointLists) -> None:
     """The points that go to each row."""
     name = node.name
     points = kernel.sizes.parameter(f"{name}_points_count", node.points)
@@ -72,14 +94,14 @@ def make_lists(kernel: CpuKernel, node: PointLists) -> None:
     kernel.out.line(f"{call}, {name}_first, {name}_points);")
 
 
-def point_of(kernel: CpuKernel, node: PointOf) -> None:
+def _point_of(kernel: CpuKernel, node: PointOf) -> None:
     """The row that a point goes to."""
     at = kernel.sizes.index(node.at, f"{node.lists}_number")
     row = kernel.sizes.index(node.row, node.lists)
     kernel.out.line(f"{node.lists}_rows[{at}] = int({row});")
 
 
-def if_listed(kernel: CpuKernel, node: IfListed) -> None:
+def _if_listed(kernel: CpuKernel, node: IfListed) -> None:
     """What is done with a row, by how many points go there."""
     name, row = node.lists, kernel.sizes.index(node.row, node.lists)
     first, end = f"{name}_first[{row}]", f"{name}_first[{row} + 1]"
@@ -93,7 +115,7 @@ def if_listed(kernel: CpuKernel, node: IfListed) -> None:
         kernel.nodes(node.body)
 
 
-def unlisted_rows(kernel: CpuKernel, node: UnlistedRows) -> None:
+def _unlisted_rows(kernel: CpuKernel, node: UnlistedRows) -> None:
     """What is done with a row without points and those that follow it."""
     (_, end), row = kernel.range_of(node.row), kernel.sizes.axis(node.row)
     columns = kernel.sizes.parameter(f"{node.lists}_columns", node.columns)
@@ -104,7 +126,7 @@ def unlisted_rows(kernel: CpuKernel, node: UnlistedRows) -> None:
         kernel.nodes(node.body)
 
 
-def each_point(kernel: CpuKernel, node: ListLoop) -> None:
+def _each_point(kernel: CpuKernel, node: ListLoop) -> None:
     """What is done with points that go to the row at hand."""
     name = node.lists
     others = "for (int listed = first_listed + 1; listed < end_listed; ++listed)"
@@ -120,7 +142,7 @@ def each_point(kernel: CpuKernel, node: ListLoop) -> None:
         kernel.nodes(node.body)
 
 
-def if_below(kernel: CpuKernel, node: IfBelow) -> None:
+def _if_below(kernel: CpuKernel, node: IfBelow) -> None:
     """What is done with points of one tensor, and with those of others."""
     end = kernel.sizes.parameter(f"{node.name}_end", node.end)
     with kernel.scope(f"if ({node.name} < {end})"):

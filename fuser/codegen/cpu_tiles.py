@@ -36,7 +36,7 @@ def tile_node(kernel: CpuKernel, node: TileNode) -> None:
             drain = f"{kernel.expressions.use('drain_tile')}<{str(node.past_cache).lower()}>"
             kernel.out.line(f"{drain}({tile}_tile, {_columns(kernel, node)});")
         case TileLine(name, dtype):
-            kernel.expressions.loaded(name, dtype)
+            kernel.expressions.known.loaded(name, dtype)
             kernel.expressions.lane_arrays.add(name)
             kernel.out.line(
                 f"const {kernel.expressions.type(dtype)}* const {name} = {name}_tile[line];"

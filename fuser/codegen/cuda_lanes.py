@@ -43,7 +43,7 @@ def load_lanes(kernel: CudaKernel, load: Load) -> None:
 def load_run(kernel: CudaKernel, run: LoadRun) -> None:
     """Lanes of several names, which take turns in memory."""
     for name in run.names:
-        kernel.expressions.loaded(name, run.tensor.dtype)
+        kernel.expressions.known.loaded(name, run.tensor.dtype)
         declare_lanes(kernel, name, run.tensor.dtype, run.lanes)
     place = f"{run.tensor}_in + {grouped(kernel.sizes.index(run.at, run.tensor.name))}"
     call = f"{kernel.expressions.use('load_run')}<{run.piece}>"

@@ -99,7 +99,7 @@ def _move_tile(kernel: CudaKernel, function: str, node: FillTile | DrainTile) ->
 
 def _take_line(kernel: CudaKernel, line: TileLine) -> None:
     name = line.name
-    kernel.expressions.loaded(name, line.dtype)
+    kernel.expressions.known.loaded(name, line.dtype)
     if line.lanes == 1:
         type_ = kernel.expressions.type(line.dtype)
         kernel.out.line(f"const {type_} {name} = {name}_tile[column][line];")

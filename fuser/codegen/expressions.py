@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import assert_never
 
 import numpy as np
 
+from fuser.codegen.known_names import KnownNames
 from fuser.codegen.moved_types import word_of
 from fuser.codegen.sizes import Sizes
 from fuser.codegen.target import Target
@@ -23,21 +24,11 @@ from fuser.schedule.expressions import (
     Literal,
     Ref,
     SizeValue,
-    refs,
 )
 
 _CALLED = re.compile(r"\b([a-z]\w*)\(")
-_CHOICES = frozenset({"where", "relu", "clamp", "maximum", "minimum"})
-"""Operations whose result is one of their operands."""
-
-_SPECIAL_CASES = frozenset({"atan2", "floor_divide", "fmod", "mod", "pow", "remainder"})
-"""Functions of two floats that compare them with numbers, and choose what they are there."""
-
 _FUNCTION = re.compile(r"[a-z]\w*\(\{\d\}(, \{\d\})*\)")
 """How an operation is spelled that is one function of its operands."""
-
-_FEW = 1 << 16
-"""Literals below this, and what little follows from them, are numbers of 32 bits."""
 
 
 class ExpressionPrinter:
@@ -53,20 +44,8 @@ class ExpressionPrinter:
         self._sizes = sizes
         self.sections = sizes.sections
         self.lane_arrays = sizes.lane_arrays
-        self._compared: set[str] = set()
-        """Truth values that come of a comparison, by name."""
-        self._stored: set[str] = set()
-        """Truth values as they are in memory, by name."""
-        self._chosen: set[str] = set()
-        """What depends on a choice, by name."""
-        self.of_truths: set[str] = set()
-        """Numbers that follow from truth values and literals, by name."""
-        self._combined: set[str] = set()
-        """Truth values that are several together, by name."""
-        self.compares_choices = False
-        """Whether something has been compared that depends on a choice, here or in a function, or
-        made an integer, or truth values were combined one after the other, or a place is read that
-        a choice tells."""
+        self.known = KnownNames()
+        """What names stand for, as far as spellings and compilers ask."""
 
     def type(self, dtype: DataType) -> str:
         """The C type of `dtype`."""
@@ -91,7 +70,7 @@ class ExpressionPrinter:
             case Ref():
                 subscript = "[lane]" if expression.name in self.lane_arrays else ""
                 named = expression.name + subscript
-                return self._truth(named) if expression.name in self._stored else named
+                return self._truth(named) if self.known.is_stored(expression.name) else named
             case Literal():
                 return self._literal(expression.value, expression.dtype)
             case SizeValue():
@@ -111,77 +90,19 @@ class ExpressionPrinter:
         type_ = self.type(dtype)
         return index if type_ == self.index_type(self._sizes.dtype) else f"{type_}({index})"
 
-    def loaded(self, name: str, dtype: DataType) -> None:
-        """Note that `name` stands for what is in memory from now on."""
-        self._compared.discard(name)
-        if dtype is DataType.Bool:
-            self._stored.add(name)
-
     def element(self, name: str, stored: str) -> str:
         """What is loaded where it is `stored`, which `name` stands for from now on."""
-        if name not in self._stored:
-            return stored
-        self._stored.discard(name)
-        self._compared.add(name)
-        return self._truth(stored)
+        return self._truth(stored) if self.known.becomes_truth(name) else stored
 
     def _truth(self, stored: str) -> str:
         return f"{self.use('truth')}({stored})"
 
     def let(self, name: str, expression: Expression) -> str:
         """The text of an expression that `name` stands for from now on."""
-        self._stored.discard(name)
-        self._compared.discard(name)
-        if _is_comparison(expression) or self._is_compared(expression):
-            self._compared.add(name)
+        self.known.defined(name, expression)
         text = self.print(expression, name)
-        if _is_combination(expression):
-            read = self._combined.intersection(refs(expression))
-            self.compares_choices |= bool(read)
-            self._combined.add(name)
-        if self._is_of_truths(expression):
-            self.of_truths.add(name)
-        else:
-            self.of_truths.discard(name)
-        if self._depends_on_choice(expression):
-            self._chosen.add(name)
-        else:
-            self._chosen.discard(name)
+        self.known.computed(name, expression)
         return text
-
-    def _is_of_truths(self, expression: Expression) -> bool:
-        """Whether it follows from truth values and small literals alone."""
-        if expression.dtype is DataType.Bool:
-            return True
-        match expression:
-            case Ref():
-                return expression.name in self.of_truths
-            case Convert():
-                return self._is_of_truths(expression.of)
-            case Call():
-                return all(map(self._is_of_truths, expression.args))
-            case Literal():
-                return abs(expression.value) < _FEW
-            case SizeValue() | IndexValue():
-                return False
-            case _:
-                assert_never(expression)
-
-    def reads_at(self, names: Iterable[str]) -> None:
-        """Note that an element is read at a place that these names tell."""
-        self.compares_choices |= not self._chosen.isdisjoint(names)
-
-    def _depends_on_choice(self, expression: Expression) -> bool:
-        match expression:
-            case Ref():
-                return expression.name in self._chosen
-            case Call():
-                chooses = expression.op in _CHOICES or expression.op in _SPECIAL_CASES
-                return chooses or any(map(self._depends_on_choice, expression.args))
-            case Convert():
-                return self._depends_on_choice(expression.of)
-            case _:
-                return False
 
     def _convert(self, convert: Convert, owner: str) -> str:
         """A conversion; of a comparison to a float a choice, as g++ vectorizes nothing else.
@@ -193,8 +114,8 @@ class ExpressionPrinter:
         if convert.of.dtype.is_floating and _is_narrow_integer(convert.dtype):
             given = f"{self.type(DataType.Int32)}({given})"
         elif convert.of.dtype.is_floating and convert.dtype.is_integral:
-            self.compares_choices |= self._depends_on_choice(convert.of)
-        if convert.dtype.is_floating and self._is_compared(convert.of):
+            self.known.truncated(convert.of)
+        if convert.dtype.is_floating and self.known.is_compared(convert.of):
             wide = convert.dtype.compute
             yes, no = (self._literal(number, wide) for number in (1, 0))
             if wide is convert.dtype:
@@ -202,20 +123,8 @@ class ExpressionPrinter:
             given = f"{given} ? {yes} : {no}"
         return f"{self.type(convert.dtype)}({given})"
 
-    def _is_compared(self, expression: Expression) -> bool:
-        """Whether it is a comparison made before, or several together."""
-        match expression:
-            case Ref():
-                return expression.name in self._compared or expression.name in self._stored
-            case Call(dtype=DataType.Bool):
-                return all(map(self._is_compared, expression.args))
-            case _:
-                return False
-
     def _call(self, call: Call, owner: str) -> str:
-        compares = _is_comparison(call) and any(map(self._depends_on_choice, call.args))
-        if compares or call.op in _SPECIAL_CASES:
-            self.compares_choices = True
+        self.known.called(call)
         compute = _spelled_for(call)
         template = KERNEL_TABLE[call.op].spelling(compute)
         for name in _CALLED.findall(template):
@@ -276,24 +185,6 @@ def _spelled_for(call: Call) -> DataType:
     types = [arg.dtype for arg in call.args]
     last = types[-1]
     return next((t for t in types if t is not last), last) if last is DataType.Bool else last
-
-
-def _is_comparison(expression: Expression) -> bool:
-    """Whether a truth value is computed from what is none."""
-    match expression:
-        case Call(dtype=DataType.Bool):
-            return all(arg.dtype is not DataType.Bool for arg in expression.args)
-        case _:
-            return False
-
-
-def _is_combination(expression: Expression) -> bool:
-    """Whether a truth value is computed from several."""
-    match expression:
-        case Call(dtype=DataType.Bool, args=args):
-            return len(args) == 2 and all(arg.dtype is DataType.Bool for arg in args)
-        case _:
-            return False
 
 
 def _is_operator(expression: Expression) -> bool:

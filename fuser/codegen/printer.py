@@ -101,7 +101,7 @@ class KernelPrinter(ABC, Generic[Around]):
             arguments,
             self.nest.launch,
             tuple(self.checks),
-            compares_choices=self.expressions.compares_choices,
+            compares_choices=self.expressions.known.compares_choices,
             calls_in_lanes=any(isinstance(node, LaneCall) for node in nodes),
             has_long_loops=any(loop.axis.extent > _MANY_ROUNDS for loop in long_loops),
             has_long_bodies=bool(long_loops),
@@ -116,7 +116,7 @@ class KernelPrinter(ABC, Generic[Around]):
         """Print one node of the loop tree."""
         match node:
             case Load():
-                self.expressions.loaded(node.name, node.dtype)
+                self.expressions.known.loaded(node.name, node.dtype)
                 self.load(node)
             case Store():
                 self.store(node)
@@ -249,7 +249,7 @@ class KernelPrinter(ABC, Generic[Around]):
         source = self.expressions.let(let.name, let.expression)
         if let.in_lanes:
             self.out.line(f"{let.name}[lane] = {source};")
-            self.expressions.loaded(let.name, let.dtype)
+            self.expressions.known.loaded(let.name, let.dtype)
         else:
             # An array of lanes of this name was of rows that are done.
             self.expressions.lane_arrays.discard(let.name)

@@ -27,13 +27,12 @@ from fuser.integrations.graph_text import Forward, GraphWriter
 from fuser.integrations.outer_views import Alias
 from fuser.integrations.partition_call import PartitionCall
 from fuser.integrations.products import PooledProduct
+from fuser.integrations.seen_layouts import SeenLayout
 from fuser.integrations.updates import WRITES
-from fuser.runtime.buffers import laid_out
-from fuser.runtime.call import alignment, is_traced
+from fuser.runtime.call import is_traced
 from fuser.runtime.overlaps import are_apart, overlapping
 from fuser.runtime.placed import Run
 from fuser.runtime.torch_shortcuts import Recognizes, never, recognizer
-from fuser.schedule import ACCESS_BYTES
 
 ATTEMPTS = 8
 """How often a graph's inputs of the same sizes may lie in a new way, until no more are recorded."""
@@ -77,31 +76,6 @@ def _follows(node: Node) -> bool:
     node's result is, or which number."""
     value = meta_of(node)
     return isinstance(value, torch.Tensor | torch.SymInt | int) and not free_unbacked_symbols(value)
-
-
-@dataclass(frozen=True, slots=True)
-class _Lies:
-    """How a tensor lies that was seen."""
-
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-    aligned: bool
-
-    @classmethod
-    def of(cls, tensor: torch.Tensor) -> _Lies:
-        """How it lies."""
-        sizes, offset = tuple(tensor.shape), int(tensor.storage_offset())
-        return cls(sizes, tensor.stride(), offset, alignment(tensor) == ACCESS_BYTES)
-
-    @property
-    def can_be_laid(self) -> bool:
-        """Whether a copy can lie so: no elements share a place."""
-        return all(stride > 0 for n, stride in zip(self.sizes, self.strides, strict=True) if n > 1)
-
-    def again(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A tensor of the same sizes, laid as this one, that holds its numbers."""
-        return laid_out(tensor.resolve_conj().resolve_neg(), self.strides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +168,7 @@ class _Recorder(Interpreter):
     def __init__(self, outer: GraphModule) -> None:
         super().__init__(outer)
         self.extra_traceback = False  # errors are the operations' own
-        self.lies: dict[Node, _Lies] = {}
+        self.lies: dict[Node, SeenLayout] = {}
         self.runs: dict[Node, tuple[Run, int]] = {}
 
     def see_inputs(self, places: Sequence[Node], inputs: Sequence[object]) -> None:
@@ -214,7 +188,7 @@ class _Recorder(Interpreter):
 
     def _see(self, node: Node, made: object) -> None:
         if isinstance(made, torch.Tensor):
-            self.lies[node] = _Lies.of(made)
+            self.lies[node] = SeenLayout.of(made)
 
 
 def _without_checks(outer: GraphModule, seen: _Recorder, forget: Callable[[], None]) -> Forward:
@@ -291,7 +265,7 @@ def _may_be_view(node: Node) -> bool:
 
 
 def _instead(
-    node: Node, laid: Sequence[_Lies | None], forget: Callable[[], None]
+    node: Node, laid: Sequence[SeenLayout | None], forget: Callable[[], None]
 ) -> Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]:
     """What is called where a partition fails that nothing has checked: itself, which tells of
     mistakes, or has torch run it from then on. The outputs are `laid` as they were."""

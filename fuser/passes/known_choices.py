@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from fuser.ir.dtypes import Category
 from fuser.ir.nodes import Fusion, Number, Operation, Pointwise, Statement, Value
-from fuser.passes.bounds import Bounds, KnownBounds
+from fuser.passes.bounds import KnownBounds
+from fuser.passes.intervals import Bounds
 from fuser.passes.ranges import Ranges
 from fuser.passes.rewrite import Emitter, rewrite
 

@@ -32,7 +32,7 @@ from fuser.ir.nodes import (
     View,
     static,
 )
-from fuser.passes.bounds import DECIDED
+from fuser.passes.intervals import DECIDED
 from fuser.passes.linear import Linear
 
 

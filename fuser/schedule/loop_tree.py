@@ -113,13 +113,8 @@ ProcessorNode = (
     | rows.Widen
     | rows.Raise
     | Piece
-    | scatters.PointLists
-    | scatters.PointOf
-    | scatters.IfListed
-    | scatters.UnlistedRows
     | IfPastCache
-    | scatters.ListLoop
-    | scatters.IfBelow
+    | scatters.ListNode
 )
 """What only kernels of rows and scatters of a processor have."""
 

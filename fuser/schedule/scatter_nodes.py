@@ -91,6 +91,10 @@ class IfBelow:
     otherwise: tuple[Node, ...]
 
 
+ListNode = PointLists | PointOf | IfListed | UnlistedRows | ListLoop | IfBelow
+"""What kernels of a processor do with lists of points, and with points by their number."""
+
+
 @dataclass(frozen=True, slots=True)
 class WarpPoints:
     """Each warp of a GPU takes 32 of the points that `axes` number, and some columns of them.

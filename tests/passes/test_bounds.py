@@ -30,7 +30,8 @@ from fuser.ir.nodes import (
     Value,
     View,
 )
-from fuser.passes.bounds import Bounds, KnownBounds
+from fuser.passes.bounds import KnownBounds
+from fuser.passes.intervals import Bounds
 from tests.passes.rewriting import Draft
 
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
