@@ -14,8 +14,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from fuser.ir.nodes import Operation, Pointwise, Value
+from fuser.segmenter.current_groups import CurrentGroups
 from fuser.segmenter.graph import POINT_OPERATIONS
-from fuser.segmenter.grouping import Grouping
 from fuser.segmenter.profit import operation_cost, repeated_cost
 from fuser.segmenter.traffic import bytes_moved, bytes_written
 
@@ -44,15 +44,15 @@ class _Recipe:
 
 
 class Recomputation:
-    """What the kernels of a finished grouping load and store, by group, once `run` has decided."""
+    """What the kernels of finished groups load and store, by group, once `run` has decided."""
 
-    def __init__(self, grouping: Grouping, stored: Collection[Value]) -> None:
-        self._grouping = grouping
-        self._operations = grouping.operations
-        self._machine = grouping.machine
+    def __init__(self, groups: CurrentGroups, stored: Collection[Value]) -> None:
+        self._groups = groups
+        self._operations = groups.operations
+        self._machine = groups.machine
         self._stored = frozenset(stored)
-        self.loads: dict[int, Loads] = {k: dict(g.loads) for k, g in grouping.groups.items()}
-        self.stores = {key: dict.fromkeys(group.stores) for key, group in grouping.groups.items()}
+        self.loads: dict[int, Loads] = {k: dict(g.loads) for k, g in groups.by_key.items()}
+        self.stores = {key: dict.fromkeys(group.stores) for key, group in groups.by_key.items()}
         self._readers: dict[Value, dict[int, None]] = {}
         for key, loads in self.loads.items():
             for value in loads:
@@ -92,7 +92,7 @@ class Recomputation:
             points = self._points(key, value)
             once = points <= value.elements
             instructions = recipe.instructions if once else recipe.repeated
-            at_places = max(self._grouping.elements_read(key, value) - points, 0)
+            at_places = max(self._groups.elements_read(key, value) - points, 0)
             again = recipe.repeated * at_places
             hidden[key] = min(again, self._hides(key))
             waited = again - hidden[key]
@@ -107,7 +107,7 @@ class Recomputation:
         del self.stores[maker][value]
         if not self.stores[maker]:
             self._set_loads(maker, {})
-        where = ", ".join(f"[{self._grouping.names(key)}]" for key in readers)
+        where = ", ".join(f"[{self._groups.names(key)}]" for key in readers)
         self.log.append(f"made again:       {value} in {where}: saves {saved} bytes")
 
     def _set_loads(self, key: int, loads: Loads) -> None:
@@ -155,7 +155,7 @@ class Recomputation:
 
     def _points(self, key: int, value: Value) -> int:
         """How often a group would make a value: at every point of its domain, or once a row."""
-        group, atoms = self._grouping.groups[key], self._operations.atoms
+        group, atoms = self._groups.by_key[key], self._operations.atoms
         if value.elements == 1:
             return 0
         if group.rows is not None:
@@ -164,14 +164,14 @@ class Recomputation:
 
     def _hides(self, key: int) -> int:
         """Instructions for which a group still has time while it waits for memory."""
-        return max(self._grouping.hides(key) - self._hidden.get(key, 0), 0)
+        return max(self._groups.hides(key) - self._hidden.get(key, 0), 0)
 
     def _crosses(self, value: Value) -> bool:
         return self._operations.node_of(value) is not None and value not in self._stored
 
     def _is_row_value(self, value: Value) -> bool:
         """Whether the kernel that makes a value has one for each row, and so could store it."""
-        rows = self._grouping.groups[self._key(value)].rows
+        rows = self._groups.by_key[self._key(value)].rows
         return rows is not None and rows.kept <= self._operations.atoms.of(value)
 
     def _in_memory(self, value: Value) -> bool:
@@ -181,7 +181,7 @@ class Recomputation:
     def _key(self, value: Value) -> int:
         """The group that makes a value; -1 for one that is free."""
         node = self._operations.node_of(value)
-        return -1 if node is None else self._grouping.step_of(node)
+        return -1 if node is None else self._groups.step_of(node)
 
     def _bytes(self, loads: Loads) -> int:
         return bytes_moved(loads, self._operations.free)

@@ -15,6 +15,7 @@ from fuser.segmenter.bookends import (
     place_chains,
     stride_orders,
 )
+from fuser.segmenter.current_groups import CurrentGroups
 from fuser.segmenter.graph import OperationGraph, build_graph, is_extern
 from fuser.segmenter.grouping import Grouping
 from fuser.segmenter.plan import AliasStep, Boundary, ExternStep, Segment, SegmentedFusion, Step
@@ -71,7 +72,7 @@ class _Segmenter:
         operations = build_graph(self._fusion, self._free, stored)
         grouping = Grouping(operations, stored, self._machine)
         grouping.run()
-        recomputation = Recomputation(grouping, stored)
+        recomputation = Recomputation(grouping.groups, stored)
         recomputation.run()
         self._log += grouping.log + recomputation.log
         # What crosses from one group to another is stored too, through metadata where it is free.
@@ -97,7 +98,7 @@ class _Segmenter:
         Groups that are `empty` have nothing left to do.
         """
         first_extern = len(operations.nodes)
-        in_definition = self._definition_order(operations, grouping)
+        in_definition = self._definition_order(operations, grouping.groups)
         in_order = grouping.order.execution_order(in_definition.__getitem__)
         order = [key for key in in_order if key not in empty]
         kernels = (key for key in order if key < first_extern)
@@ -113,7 +114,7 @@ class _Segmenter:
             if key >= first_extern:
                 steps.append(self._extern_step(self._externs[key - first_extern]))
                 continue
-            group = grouping.groups[key]
+            group = grouping.groups.by_key[key]
             nodes = [operations.nodes[member] for member in group.members]
             kept = None if group.rows is None else group.rows.kept
             sub, memory, ends = self._segment(nodes)
@@ -121,7 +122,9 @@ class _Segmenter:
             steps.append(Segment(names[key], sub, memory, reason, operations.atoms, kept))
         return steps, boundaries
 
-    def _definition_order(self, operations: OperationGraph, grouping: Grouping) -> dict[int, int]:
+    def _definition_order(
+        self, operations: OperationGraph, groups: CurrentGroups
+    ) -> dict[int, int]:
         """Where each step is in the definition: where its last operation is.
 
         Whoever wrote it used most values soon after they were made. Running all kernels that are
@@ -130,7 +133,7 @@ class _Segmenter:
         made_at = {v: n for n, s in enumerate(self._fusion.statements) for v in s.outs}
         last: dict[int, int] = {}
         for number, statement in enumerate((*operations.nodes, *operations.externs)):
-            key = grouping.step_of(number)
+            key = groups.step_of(number)
             last[key] = max(last.get(key, 0), made_at[statement.outs[0]])
         return last
 
@@ -225,5 +228,5 @@ def _refusals(grouping: Grouping, kernels: Collection[int]) -> dict[int, list[st
     for ends, reason in grouping.boundaries.items():
         if all(key in refusals for key in ends):
             for own, other in (ends, ends[::-1]):
-                refusals[own].append(f"not merged with [{grouping.names(other)}]: {reason}")
+                refusals[own].append(f"not merged with [{grouping.groups.names(other)}]: {reason}")
     return refusals
