@@ -22,11 +22,11 @@ from fuser.codegen.cuda_slots import declare_own, each_slot, leave_own, parts_of
 from fuser.codegen.cuda_teams import begin_team, once
 from fuser.codegen.kernel_source import Workspace
 from fuser.schedule.bindings import Team
+from fuser.schedule.buffers import ACCESS_BYTES
 from fuser.schedule.counts import ceil_div, power_of_two
 from fuser.schedule.expressions import Ref
 from fuser.schedule.loop_tree import Region
 from fuser.schedule.row_statements import Accumulate, Finish, Partial
-from fuser.schedule.vectors import ACCESS_BYTES
 
 _GROUP = 16
 """Blocks whose folds over the rows are joined before those of all groups are: about as many as

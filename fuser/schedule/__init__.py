@@ -3,6 +3,7 @@
 from typing import NoReturn
 
 from fuser.errors import UnknownNameError
+from fuser.schedule.buffers import ACCESS_BYTES, Alignments
 from fuser.schedule.cpu_parameters import CpuParameters, ProcessorParameters
 from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.cuda_parameters import CudaParameters, CudaRowParameters, arch_number
@@ -15,7 +16,6 @@ from fuser.schedule.row_cuda import schedule_rows_cuda
 from fuser.schedule.scatter_cpu import schedule_scatter_cpu
 from fuser.schedule.scatter_cuda import schedule_scatter_cuda
 from fuser.schedule.schedulers import Scheduler, scheduler_of
-from fuser.schedule.vectors import ACCESS_BYTES, Alignments
 
 
 def __getattr__(name: str) -> NoReturn:

@@ -12,24 +12,25 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from fuser.schedule.buffers import Buffers
 from fuser.schedule.expressions import IndexValue, refs
 from fuser.schedule.index import Axis, Clamped, Index, clamp, of_axis
 from fuser.schedule.resolve import comparisons
 from fuser.schedule.statements import Let, Load
-from fuser.schedule.vectors import Alignments, aligned_lanes, step_along
-from fuser.segmenter import Segment
+from fuser.schedule.vectors import (
+    aligned_lanes,
+    step_along,
+)
 
 
-def vector_load(
-    segment: Segment, load: Load, inner: Axis, lanes: int, alignments: Alignments
-) -> Load | None:
+def vector_load(buffers: Buffers, load: Load, inner: Axis, lanes: int) -> Load | None:
     """A load of `lanes` neighbours along `inner`, in pieces where memory is not aligned for all of
     them; None if they are not consecutive."""
     found = _first_of(load.at, inner, lanes)
     if found is None:
         return None
     at, unclamped = found
-    piece = aligned_lanes(segment, (load.tensor, unclamped), inner, lanes, alignments)
+    piece = aligned_lanes(buffers, (load.tensor, unclamped), inner, lanes)
     return dataclasses.replace(load, at=at, lanes=lanes, piece=0 if piece == lanes else piece)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from fuser.schedule.axes import arrange
 from fuser.schedule.bindings import Binding
 from fuser.schedule.body import Body, rewrite_points, trace
+from fuser.schedule.buffers import ACCESS_BYTES, Alignments, Buffers
 from fuser.schedule.carried import Lane, carry
 from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.cuda_blocks import block_shape, grid_shape
@@ -42,8 +43,6 @@ from fuser.schedule.tiling import (
     within_shared,
 )
 from fuser.schedule.vectors import (
-    ACCESS_BYTES,
-    Alignments,
     aligned_lanes,
     step_along,
     stores_of_lanes,
@@ -62,20 +61,21 @@ def schedule_cuda(
     """One thread for `lanes` neighbouring elements; blocks cover the two innermost axes, or
     tiles where reads need them. Rows of points where more is loaded ahead by them, or vectors are
     wider: see `point_rows_cuda.py`."""
+    buffers = Buffers(segment.memory, alignments)
     body = points_in_32_bits(arrange(trace(segment)))
     body = divide_by_inverses(rewrite_points(body, join_sums_with_one))
     turned = None if segment.overwritten else find_turned(body)
     if turned is not None:
-        return _tiled_cuda(segment, body, turned, alignments, parameters)
+        return _tiled_cuda(segment, body, turned, buffers, parameters)
     refusal = points_refusal(segment, body)
-    points = _points(segment, body, alignments, parameters)
+    points = _points(buffers, body, parameters)
     if not points.runs.loads and not points.runs.stores:
-        rows = as_rows(segment, body, points.lanes, alignments, row_parameters)
+        rows = as_rows(buffers, body, points.lanes, row_parameters)
         if rows is not None and rows_refusal(segment, rows, by_team=True) is None:
             rows = use_facts(rows, by_inverse=True)
-            nest = map_rows(segment, rows, None, alignments, row_parameters)
+            nest = map_rows(segment, rows, None, buffers, row_parameters)
             return dataclasses.replace(nest, name=kernel_name("pointwise", segment))
-    return _over_points(segment, points, "pointwise", refusal, alignments, parameters)
+    return _over_points(segment, points, "pointwise", refusal, buffers, parameters)
 
 
 def schedule_short_rows_cuda(
@@ -87,12 +87,13 @@ def schedule_short_rows_cuda(
     if made is None:
         return None
     body, refusal = made
-    runs = runs_of(segment, body, parameters.together)
-    lanes = run_lanes(segment, body, runs, alignments, parameters)
+    buffers = Buffers(segment.memory, alignments)
+    runs = runs_of(buffers, body, parameters.together)
+    lanes = run_lanes(buffers, body, runs, parameters)
     if lanes == 1 or not are_neighbours(body, runs):
         return None
     points = _Points(body, lanes, runs)
-    return _over_points(segment, points, "rows", refusal, alignments, parameters)
+    return _over_points(segment, points, "rows", refusal, buffers, parameters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,20 +105,18 @@ class _Points:
     runs: Runs = field(default_factory=Runs)
 
 
-def _points(
-    segment: Segment, body: Body, alignments: Alignments, parameters: CudaParameters
-) -> _Points:
+def _points(buffers: Buffers, body: Body, parameters: CudaParameters) -> _Points:
     """The points of a body; several elements of short innermost axes are one, if lanes of these
     would move less than a whole access."""
-    lanes, most = _vector_lanes(segment, body, alignments, parameters), parameters.together
+    lanes, most = _vector_lanes(buffers, body, parameters), parameters.together
     narrow = lanes * min(store.dtype.itemsize for store in body.stores)
     if narrow < ACCESS_BYTES and len(body.axes) > 1:
         joined = together(body, most)
-        runs = runs_of(segment, joined, most)
-        wider = run_lanes(segment, joined, runs, alignments, parameters) if runs.stores else 1
+        runs = runs_of(buffers, joined, most)
+        wider = run_lanes(buffers, joined, runs, parameters) if runs.stores else 1
         if wider > 1:
             return _Points(joined, wider, runs)
-    runs = runs_of(segment, dataclasses.replace(body, stores=()), most)
+    runs = runs_of(buffers, dataclasses.replace(body, stores=()), most)
     whole = lanes > 1 and all(axis.extent % lanes == 0 for axis in body.axes[-1:])
     return _Points(body, lanes, runs if whole else Runs())
 
@@ -127,7 +126,7 @@ def _over_points(
     points: _Points,
     scheduler: str,
     refusal: str | None,
-    alignments: Alignments,
+    buffers: Buffers,
     parameters: CudaParameters,
 ) -> LoopNest:
     """Blocks over the two innermost axes, a thread for neighbouring points."""
@@ -136,7 +135,7 @@ def _over_points(
     block = block_shape(extents, lanes, parameters)
     grid, numbered = grid_shape(_blocks(extents, lanes, block))
     threads = parameters.threads * (1 if len(extents) <= 1 else 2)
-    inside = _lanes_of_thread(segment, body, lanes, alignments, points.runs)
+    inside = _lanes_of_thread(buffers, body, lanes, points.runs)
     return LoopNest(
         name=kernel_name(scheduler, segment),
         axes=body.axes,
@@ -154,21 +153,21 @@ def _tiled_cuda(
     segment: Segment,
     body: Body,
     turned: Turned,
-    alignments: Alignments,
+    buffers: Buffers,
     parameters: CudaParameters,
 ) -> LoopNest:
     """A block for each tile, through shared memory."""
     turned, shape = _within_block(turned, parameters)
     along = turned.along
     moved = {
-        n: widest_lanes(segment, [(n.tensor, n.at)], along, alignments, ACCESS_BYTES)
+        n: widest_lanes(buffers, [(n.tensor, n.at)], along, ACCESS_BYTES)
         for n in (*turned.loads, *turned.stores)
     }
-    lanes = _vector_lanes(segment, turned.rest, alignments, parameters)
-    columns = _columns(segment, turned, min(moved.values()), alignments) if turned.columns else ()
+    lanes = _vector_lanes(buffers, turned.rest, parameters)
+    columns = _columns(buffers, turned, min(moved.values())) if turned.columns else ()
     nodes = tile_nodes(
         turned,
-        _lanes_of_thread(segment, turned.work(lanes), lanes, alignments, Runs()),
+        _lanes_of_thread(buffers, turned.work(lanes), lanes, Runs()),
         lanes,
         moved,
         columns=columns,
@@ -200,12 +199,10 @@ def _within_block(turned: Turned, parameters: CudaParameters) -> tuple[Turned, T
     return within_shared(turned, shape, parameters), shape
 
 
-def _columns(
-    segment: Segment, turned: Turned, lanes: int, alignments: Alignments
-) -> tuple[Node, ...]:
+def _columns(buffers: Buffers, turned: Turned, lanes: int) -> tuple[Node, ...]:
     """The columns of a tile, `lanes` neighbours of one a thread."""
     work = turned.column_work(lanes)
-    return column_nodes(turned, _lanes_of_thread(segment, work, lanes, alignments, Runs()), lanes)
+    return column_nodes(turned, _lanes_of_thread(buffers, work, lanes, Runs()), lanes)
 
 
 def _over_threads(axes: Sequence[Axis], inside: tuple[Node, ...], lanes: int) -> tuple[Node, ...]:
@@ -219,9 +216,7 @@ def _over_threads(axes: Sequence[Axis], inside: tuple[Node, ...], lanes: int) ->
     return inside
 
 
-def _lanes_of_thread(
-    segment: Segment, body: Body, lanes: int, alignments: Alignments, runs: Runs
-) -> tuple[Node, ...]:
+def _lanes_of_thread(buffers: Buffers, body: Body, lanes: int, runs: Runs) -> tuple[Node, ...]:
     """Vector loads, the arithmetic over lanes, vector stores.
 
     What is the same for all lanes is loaded once; what is not consecutive is loaded lane by lane.
@@ -230,13 +225,13 @@ def _lanes_of_thread(
         return scalar_nodes(body)
     inner = body.axes[-1]
     lane, shifted = with_lanes(body, lanes)
-    before: list[Node] = [load_run(segment, r, inner, lanes, alignments) for r in runs.loads]
+    before: list[Node] = [load_run(buffers, r, inner, lanes) for r in runs.loads]
     within: list[Lane] = []
     in_runs = {access for run in (*runs.loads, *runs.stores) for access in run.accesses}
     for load, moved in zip(body.loads, shifted.loads, strict=True):
         if load in in_runs:
             continue
-        vector = vector_load(segment, load, inner, lanes, alignments)
+        vector = vector_load(buffers, load, inner, lanes)
         if vector is not None:
             before.append(vector)
         elif step_along(load.at, inner) == 0:
@@ -258,14 +253,12 @@ def _lanes_of_thread(
     stores: list[Node] = [vector for store, vector in pairs if store not in in_runs]
     for run in runs.stores:
         own = [array_of[store] for store in run.accesses]
-        stores.append(store_run(segment, run, own, inner, alignments))
+        stores.append(store_run(buffers, run, own, inner))
     inside = Loop(lane, Binding.LANES, (*within, *computed))
     return (*before, *divided, *arrays, inside, *stores)
 
 
-def _vector_lanes(
-    segment: Segment, body: Body, alignments: Alignments, parameters: CudaParameters
-) -> int:
+def _vector_lanes(buffers: Buffers, body: Body, parameters: CudaParameters) -> int:
     """The widest power of two for which every consecutive store is aligned; 1 if none is. Loads
     that are not aligned for it are made in pieces: that is more bytes on the way than one lane."""
     if not body.axes or step_along(body.stores[-1].at, body.axes[-1]) != 1:
@@ -276,7 +269,7 @@ def _vector_lanes(
         for nodes in (body.loads, body.stores)
     )
     lanes = wanted_lanes([*loads, *stores], inner, parameters.max_lane_bytes)
-    return min(aligned_lanes(segment, store, inner, lanes, alignments) for store in stores)
+    return min(aligned_lanes(buffers, store, inner, lanes) for store in stores)
 
 
 def _blocks(extents: Sequence[int], lanes: int, block: tuple[int, int, int]) -> list[int]:

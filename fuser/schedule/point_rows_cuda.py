@@ -13,6 +13,7 @@ gathered by: it is read and checked once for a part.
 from __future__ import annotations
 
 from fuser.schedule.body import Body
+from fuser.schedule.buffers import ACCESS_BYTES, Buffers
 from fuser.schedule.counts import arithmetic, ceil_div, power_of_two
 from fuser.schedule.cuda_blocks import MOST_BLOCKS
 from fuser.schedule.cuda_parameters import WARP, CudaRowParameters
@@ -21,12 +22,13 @@ from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_kept import loads_to_keep
 from fuser.schedule.row_vectors import Vectors, divided, vectors_for
 from fuser.schedule.statements import Load
-from fuser.schedule.vectors import ACCESS_BYTES, Alignments, step_along
-from fuser.segmenter import Segment
+from fuser.schedule.vectors import (
+    step_along,
+)
 
 
 def as_rows(
-    segment: Segment, body: Body, lanes: int, alignments: Alignments, parameters: CudaRowParameters
+    buffers: Buffers, body: Body, lanes: int, parameters: CudaRowParameters
 ) -> RowBody | None:
     """The rows of a body that has vectors of `lanes` by points, or its only axis as a row; None
     where those of rows are no wider and nothing is loaded ahead, or a row has fewer of them than a
@@ -41,9 +43,7 @@ def as_rows(
         return None
     same, _ = divided(body.code, inner)
     swept = Sweep((inner,), tuple(node for node in body.code if node not in same), (), body.stores)
-    vectors = vectors_for(
-        segment, [swept], inner, alignments, parameters, may_peel=True, may_move=True
-    )
+    vectors = vectors_for(buffers, [swept], inner, parameters, may_peel=True, may_move=True)
     of_row = (Sweep((), tuple(same)),) if same else ()
     made = RowBody(tuple(rows), body.prologue, (*of_row, swept), ())
     ahead = vectors.lanes == lanes and bool(loads_ahead(made, vectors, parameters))

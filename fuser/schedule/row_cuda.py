@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
+from fuser.schedule.buffers import Alignments, Buffers
 from fuser.schedule.counts import point_count
 from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.in_place import rows_refusal
@@ -40,7 +41,6 @@ from fuser.schedule.row_teams import TeamChoice
 from fuser.schedule.row_trace import trace_rows
 from fuser.schedule.row_work import RowWork
 from fuser.schedule.sums_with_one import join_sums_with_one
-from fuser.schedule.vectors import Alignments
 from fuser.segmenter import Segment
 
 
@@ -50,13 +50,14 @@ def schedule_rows_cuda(
     """The loop nest of a segment with reductions or gathers. What folds nothing goes by the rows of
     its last store where they are long enough, so that an index is computed once for a part of one.
     """
+    buffers = Buffers(segment.memory, alignments)
     if segment.rows is None:
         body = _refined(trace_rows(segment, of_store=True))
         if may_stream(body, parameters) and rows_refusal(segment, body, by_team=True) is None:
-            return map_rows(segment, body, None, alignments, parameters)
+            return map_rows(segment, body, None, buffers, parameters)
     body = refined_rows(segment)
     refusal = rows_refusal(segment, body, by_team=True)
-    return map_rows(segment, body, refusal, alignments, parameters)
+    return map_rows(segment, body, refusal, buffers, parameters)
 
 
 def refined_rows(segment: Segment) -> RowBody:
@@ -73,11 +74,11 @@ def map_rows(
     segment: Segment,
     body: RowBody,
     overwrite_refusal: str | None,
-    alignments: Alignments,
+    buffers: Buffers,
     parameters: CudaRowParameters,
 ) -> LoopNest:
     """The loop nest of a row body."""
-    return _Mapping(segment, body, alignments, parameters).run(overwrite_refusal)
+    return _Mapping(segment, body, buffers, parameters).run(overwrite_refusal)
 
 
 class _Mapping:
@@ -87,7 +88,7 @@ class _Mapping:
         self,
         segment: Segment,
         body: RowBody,
-        alignments: Alignments,
+        buffers: Buffers,
         parameters: CudaRowParameters,
     ) -> None:
         self._segment = segment
@@ -96,7 +97,7 @@ class _Mapping:
         self._partials = {fold.name: team_partial(fold) for fold in body.folds_over_rows}
         self._stages = [part for sweep in body.stages for part in conflict_free(sweep)]
         partials = tuple(self._partials.values())
-        self._work = RowWork(segment, body, self._stages, partials, alignments, parameters)
+        self._work = RowWork(segment, body, self._stages, partials, buffers, parameters)
         self._team, self._not_chosen = TeamChoice(self._work).run()
 
     def run(self, overwrite_refusal: str | None) -> LoopNest:

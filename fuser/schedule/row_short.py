@@ -10,13 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from fuser.schedule.buffers import ACCESS_BYTES
 from fuser.schedule.counts import ceil_div, point_count, power_of_two
 from fuser.schedule.cuda_parameters import WARP, CudaRowParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.row_body import RowBody
 from fuser.schedule.row_vectors import Vectors
 from fuser.schedule.statements import Load
-from fuser.schedule.vectors import ACCESS_BYTES, step_along
+from fuser.schedule.vectors import (
+    step_along,
+)
 
 
 def lanes_along(

@@ -200,7 +200,7 @@ class TeamSweeps:
     def _own_vectors(self, sweep: Sweep, axis: Axis) -> Vectors:
         """Vectors along an axis of one sweep, whatever others have."""
         work = self._work
-        given = work.segment, [sweep], axis, work.alignments, work.parameters
+        given = work.buffers, [sweep], axis, work.parameters
         return vectors_for(*given, may_peel=False)
 
     def _shared_out(

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fuser.ir.nodes import Value
+from fuser.schedule.buffers import Buffers
 from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.index_rewrites import affine_parts
@@ -23,14 +24,11 @@ from fuser.schedule.row_statements import Keep, Kept, Running
 from fuser.schedule.statements import Load
 from fuser.schedule.vectors import (
     Access,
-    Alignments,
-    alignment_of,
     elements_at_once,
     step_along,
     wanted_lanes,
     widest_lanes,
 )
-from fuser.segmenter import Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +43,9 @@ class Vectors:
 
 
 def vectors_for(
-    segment: Segment,
+    buffers: Buffers,
     sweeps: Sequence[Sweep],
     inner: Axis,
-    alignments: Alignments,
     parameters: CudaRowParameters,
     *,
     may_peel: bool,
@@ -65,23 +62,22 @@ def vectors_for(
     accesses = tuple(dict.fromkeys((*loads, *stores)))
 
     most = parameters.max_lane_bytes
-    lanes = widest_lanes(segment, accesses, inner, alignments, most)
+    lanes = widest_lanes(buffers, accesses, inner, most)
     fixed = Vectors(lanes, inner.extent % lanes == 0)
     if not may_peel:
         return fixed
     wanted = wanted_lanes(accesses, inner, most) if may_move else lanes
     if wanted == lanes and fixed.whole:
         return fixed
-    return _Rows(segment, inner, alignments, accesses, frozenset(stores), wanted).peeled() or fixed
+    return _Rows(buffers, inner, accesses, frozenset(stores), wanted).peeled() or fixed
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
     """Where `accesses` of `lanes` elements along `inner` start, from row to row."""
 
-    segment: Segment
+    buffers: Buffers
     inner: Axis
-    alignments: Alignments
     accesses: tuple[Access, ...]
     stores: frozenset[Access]
     lanes: int
@@ -100,7 +96,7 @@ class _Rows:
 
     def _may_lead(self, tensor: Value, at: Index) -> bool:
         """Whether it is in memory, and known before the sweep where the row begins."""
-        return tensor in self.segment.memory and at.is_of_axes
+        return self.buffers.hold(tensor) and at.is_of_axes
 
     def _gain(self, leader: Access) -> int:
         """Bytes that are moved by whole accesses. Those of a store count twice: no cache makes a
@@ -115,14 +111,9 @@ class _Rows:
             return False
         aligned = min(self._alignment(access), self._alignment(leader)) >= count
         difference = leader[1] + access[1] * -1
-        return (aligned or self._lie_alike(access, leader)) and difference.is_multiple_of(count)
-
-    def _lie_alike(self, access: Access, leader: Access) -> bool:
-        """Whether both are of one buffer, and of elements of one size."""
-        (tensor, _), (leading, _), memory = access, leader, self.segment.memory
-        if tensor not in memory or tensor.dtype.itemsize != leading.dtype.itemsize:
-            return False
-        return memory[tensor].base is memory[leading].base
+        return (
+            aligned or self.buffers.lie_alike(access[0], leader[0])
+        ) and difference.is_multiple_of(count)
 
     def _piece(self, access: Access, leader: Access) -> int:
         """Elements that are aligned together in every vector, where the leader's are."""
@@ -144,7 +135,7 @@ class _Rows:
     def _alignment(self, access: Access) -> int:
         """Elements at a multiple of which the buffer of an access lies."""
         tensor, _ = access
-        return alignment_of(tensor, self.segment, self.alignments) // tensor.dtype.itemsize
+        return self.buffers.alignment(tensor) // tensor.dtype.itemsize
 
 
 def consecutive_loads(code: Sequence[Code], inner: Axis) -> list[Load]:

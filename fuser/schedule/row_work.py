@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fuser.schedule.buffers import Buffers
 from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.index import Axis
@@ -18,7 +19,9 @@ from fuser.schedule.row_slots import is_of_row
 from fuser.schedule.row_statements import Partial
 from fuser.schedule.row_vectors import Vectors, vectors_for
 from fuser.schedule.statements import Load
-from fuser.schedule.vectors import Alignments, step_along
+from fuser.schedule.vectors import (
+    step_along,
+)
 from fuser.segmenter import Segment
 
 
@@ -59,7 +62,7 @@ class RowWork:
     body: RowBody
     stages: Sequence[Sweep]
     partials: Sequence[Partial]
-    alignments: Alignments
+    buffers: Buffers
     parameters: CudaRowParameters
 
     @property
@@ -108,10 +111,9 @@ class RowWork:
         # Slots that a row's elements fold into belong to the same threads in every row.
         own = all(fold.slots in (None, 1) or is_of_row(fold, sweep) for fold, sweep in folds)
         return vectors_for(
-            self.segment,
+            self.buffers,
             sweeps,
             axis,
-            self.alignments,
             self.parameters,
             may_peel=may_peel,
             may_move=own,

@@ -15,13 +15,15 @@ from typing import Generic, TypeVar
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.schedule.body import Body
+from fuser.schedule.buffers import ACCESS_BYTES, Buffers
 from fuser.schedule.cuda_parameters import CudaParameters
 from fuser.schedule.expressions import Ref
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.index_rewrites import variables_of
 from fuser.schedule.statements import Lanes, Load, LoadRun, Store, StoreRun, reads_in
-from fuser.schedule.vectors import ACCESS_BYTES, Alignments, alignment_of, step_along
-from fuser.segmenter import Segment
+from fuser.schedule.vectors import (
+    step_along,
+)
 
 Access = TypeVar("Access", Load, Store)
 
@@ -56,20 +58,20 @@ class Runs:
     stores: tuple[Run[Store], ...] = ()
 
 
-def runs_of(segment: Segment, body: Body, most: int) -> Runs:
+def runs_of(buffers: Buffers, body: Body, most: int) -> Runs:
     """What is loaded and stored in steps of up to `most` elements from point to point, where it is
     a run."""
     if not body.axes:
         return Runs()
     inner = body.axes[-1]
     return Runs(
-        tuple(_runs(segment, reads_in(body.loads), inner, most)),
-        tuple(_runs(segment, body.stores, inner, most)),
+        tuple(_runs(buffers, reads_in(body.loads), inner, most)),
+        tuple(_runs(buffers, body.stores, inner, most)),
     )
 
 
 def _runs(
-    segment: Segment, accesses: Iterable[Access], inner: Axis, most: int
+    buffers: Buffers, accesses: Iterable[Access], inner: Axis, most: int
 ) -> Iterator[Run[Access]]:
     beside: dict[tuple[Value, DataType, Index], dict[int, Access]] = {}
     for access in accesses:
@@ -77,7 +79,7 @@ def _runs(
         if step is None or not 1 < step <= most or variables_of(access.at):
             continue
         start = Index(0, access.at.terms)
-        base = segment.memory[access.tensor].base
+        base = buffers.memory[access.tensor].base
         found = beside.setdefault((base, access.dtype, start), {})
         found.setdefault(access.at.constant, access)
     for (_, _, start), found in beside.items():
@@ -99,40 +101,32 @@ def are_neighbours(body: Body, runs: Runs) -> bool:
     return all(step_along(load.at, body.axes[-1]) in (0, 1) for load in others)
 
 
-def piece_of(
-    segment: Segment, run: Run[Access], inner: Axis, lanes: int, alignments: Alignments
-) -> int:
+def piece_of(buffers: Buffers, run: Run[Access], inner: Axis, lanes: int) -> int:
     """How many elements of a run an access may move, if a thread has so many lanes of it."""
     tensor, size = run.first.tensor, run.first.dtype.itemsize
-    start, alignment = run.first.at.without(inner), alignment_of(tensor, segment, alignments)
+    start, alignment = run.first.at.without(inner), buffers.alignment(tensor)
     piece = max(ACCESS_BYTES // size, 1)
     while run.each * lanes % piece or not start.is_multiple_of(piece) or alignment % (piece * size):
         piece //= 2
     return piece
 
 
-def load_run(
-    segment: Segment, run: Run[Load], inner: Axis, lanes: int, alignments: Alignments
-) -> LoadRun:
+def load_run(buffers: Buffers, run: Run[Load], inner: Axis, lanes: int) -> LoadRun:
     """The load of all lanes of a run, of that of its tensors which reaches as far as it does."""
     names = tuple(load.name for load in run.accesses)
-    piece = piece_of(segment, run, inner, lanes, alignments)
+    piece = piece_of(buffers, run, inner, lanes)
     return LoadRun(names, run.accesses[-1].tensor, run.first.at, lanes, piece)
 
 
-def store_run(
-    segment: Segment, run: Run[Store], lanes: Sequence[Lanes], inner: Axis, alignments: Alignments
-) -> StoreRun:
+def store_run(buffers: Buffers, run: Run[Store], lanes: Sequence[Lanes], inner: Axis) -> StoreRun:
     """The store of all lanes of a run, from an array for each of its stores."""
     count = lanes[0].count
     sources = tuple(Ref(array.name, array.dtype) for array in lanes)
-    piece = piece_of(segment, run, inner, count, alignments)
+    piece = piece_of(buffers, run, inner, count)
     return StoreRun(run.first.tensor, run.first.at, sources, count, piece)
 
 
-def run_lanes(
-    segment: Segment, body: Body, runs: Runs, alignments: Alignments, parameters: CudaParameters
-) -> int:
+def run_lanes(buffers: Buffers, body: Body, runs: Runs, parameters: CudaParameters) -> int:
     """The lanes of a body, as many as the narrowest type has in an access, if a thread has not
     too much to hold; 1 if something is not stored in whole accesses then."""
     if not body.axes:
@@ -150,7 +144,7 @@ def run_lanes(
             return False
         if sum(run.point_bytes for run in loads) * lanes > parameters.loaded_bytes:
             return False
-        return all(_is_whole(segment, run, inner, lanes, alignments) for run in stores)
+        return all(_is_whole(buffers, run, inner, lanes) for run in stores)
 
     def _most(run: Run[Load] | Run[Store]) -> int:
         # Elements by threes are whole accesses in three of them.
@@ -171,10 +165,8 @@ def _alone(
     return [Run((access,)) for access in others if step_along(access.at, inner) == 1]
 
 
-def _is_whole(
-    segment: Segment, run: Run[Store], inner: Axis, lanes: int, alignments: Alignments
-) -> bool:
+def _is_whole(buffers: Buffers, run: Run[Store], inner: Axis, lanes: int) -> bool:
     """Whether the lanes of a run are accesses of 16 bytes, or one of fewer."""
-    piece = piece_of(segment, run, inner, lanes, alignments)
+    piece = piece_of(buffers, run, inner, lanes)
     size = run.first.dtype.itemsize
     return piece * size == ACCESS_BYTES or piece == lanes * run.each

@@ -17,6 +17,7 @@ import dataclasses
 from fuser.ir.neutral import zero_to_add
 from fuser.ir.nodes import ScatterForm
 from fuser.schedule.bindings import Binding, Team
+from fuser.schedule.buffers import Alignments, Buffers
 from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.cuda_parameters import WARP, CudaRowParameters
 from fuser.schedule.expressions import Literal
@@ -35,7 +36,9 @@ from fuser.schedule.scatter_nodes import WarpElements, WarpPoints
 from fuser.schedule.scatter_rows_cuda import schedule_scattered_rows_cuda
 from fuser.schedule.scatter_trace import PointBody, trace_points
 from fuser.schedule.statements import Store
-from fuser.schedule.vectors import Alignments, step_along
+from fuser.schedule.vectors import (
+    step_along,
+)
 from fuser.segmenter import Segment
 
 
@@ -49,26 +52,27 @@ def schedule_scatter_cuda(
     if op.form is ScatterForm.ROWS:
         return schedule_scattered_rows_cuda(segment, alignments, parameters)
     body = trace_points(segment)
+    buffers = Buffers(segment.memory, alignments)
     columns = body.sweep.axes[-1].extent if body.sweep.axes else 1
     if body.store.joins and columns < parameters.shared_columns:
         return _elements(segment, body, parameters)
     if body.store.joins and body.shares_index:
-        return _warps(segment, body, alignments, parameters)
-    return _grid(segment, body, alignments, parameters)
+        return _warps(segment, body, buffers, parameters)
+    return _grid(segment, body, buffers, parameters)
 
 
 # -- the grid --------------------------------------------------------------------------------------
 
 
 def _grid(
-    segment: Segment, body: PointBody, alignments: Alignments, parameters: CudaRowParameters
+    segment: Segment, body: PointBody, buffers: Buffers, parameters: CudaRowParameters
 ) -> LoopNest:
     if not body.shares_index:
         parameters = dataclasses.replace(parameters, max_lane_bytes=1)  # neighbours go anywhere
     axes = (*body.outside, *body.points, *body.sweep.axes) or (Axis((), 1),)
     sweep = Sweep(axes, (*body.code, *body.sweep.code), (), body.sweep.stores)
     rows = RowBody((), body.prologue, (sweep,), ())
-    nest = map_rows(segment, rows, scatter_refusal(segment), alignments, parameters)
+    nest = map_rows(segment, rows, scatter_refusal(segment), buffers, parameters)
     return dataclasses.replace(nest, name=kernel_name("scatter", segment))
 
 
@@ -87,13 +91,13 @@ def _elements(segment: Segment, body: PointBody, parameters: CudaRowParameters) 
 
 
 def _warps(
-    segment: Segment, body: PointBody, alignments: Alignments, parameters: CudaRowParameters
+    segment: Segment, body: PointBody, buffers: Buffers, parameters: CudaRowParameters
 ) -> LoopNest:
     *others, inner = body.sweep.axes
     axes = (*others, *body.outside, *body.points)
     lanes = 1
     if step_along(body.store.at, inner) == 1:
-        lanes = lanes_of_warp(segment, [body.sweep], alignments, parameters)
+        lanes = lanes_of_warp(buffers, [body.sweep], parameters)
     points = point_count(axes)
     chunks = ceil_div(inner.extent, WARP * lanes)
     warps = ceil_div(points, WARP) * chunks

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fuser.ir.nodes import Value
+from fuser.schedule.buffers import Buffers
 from fuser.schedule.cuda_parameters import WARP, CudaRowParameters
 from fuser.schedule.index import index_of
 from fuser.schedule.loop_tree import Node
@@ -16,30 +17,26 @@ from fuser.schedule.row_statements import Accumulate, Keep
 from fuser.schedule.row_vectors import Vectors, vectors_for
 from fuser.schedule.scatter_nodes import MadeLanes
 from fuser.schedule.statements import Store
-from fuser.schedule.vectors import Alignments
-from fuser.segmenter import Segment
 
 
 def whole_lanes(
-    segment: Segment,
+    buffers: Buffers,
     sweeps: Sequence[Sweep],
-    alignments: Alignments,
     parameters: CudaRowParameters,
 ) -> int:
     """Neighbours of a thread along the innermost axis of some sweeps, which are all there."""
     inner = sweeps[0].axes[-1]
-    given = segment, sweeps, inner, alignments, parameters
+    given = buffers, sweeps, inner, parameters
     return math.gcd(vectors_for(*given, may_peel=False).lanes, inner.extent)
 
 
 def lanes_of_warp(
-    segment: Segment,
+    buffers: Buffers,
     sweeps: Sequence[Sweep],
-    alignments: Alignments,
     parameters: CudaRowParameters,
 ) -> int:
     """The same, as long as all threads of a warp have some."""
-    lanes, extent = whole_lanes(segment, sweeps, alignments, parameters), sweeps[0].axes[-1].extent
+    lanes, extent = whole_lanes(buffers, sweeps, parameters), sweeps[0].axes[-1].extent
     while lanes > 1 and lanes * WARP > extent:
         lanes //= 2
     return lanes

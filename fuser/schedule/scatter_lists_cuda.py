@@ -13,6 +13,7 @@ from dataclasses import replace
 from fuser.ir.neutral import zero_to_add
 from fuser.ir.nodes import Value
 from fuser.schedule.bindings import Binding, Team
+from fuser.schedule.buffers import Alignments, Buffers
 from fuser.schedule.counts import ceil_div, point_count, power_of_two
 from fuser.schedule.cuda_parameters import WARP, CudaRowParameters
 from fuser.schedule.expressions import Literal
@@ -28,7 +29,6 @@ from fuser.schedule.scatter_lanes import lanes_kept, lanes_of_warp, sweep_in_lan
 from fuser.schedule.scatter_lists import ListBody, trace_lists
 from fuser.schedule.scatter_nodes import ByLists, PointLists, PointOf, WarpRows
 from fuser.schedule.statements import Store
-from fuser.schedule.vectors import Alignments
 from fuser.segmenter import Segment
 
 
@@ -37,10 +37,11 @@ def schedule_lists_cuda(
 ) -> LoopNest:
     """The loop nest of a segment with a scatter that adds, and makes all of its result."""
     statement, op = scatter_of(segment)
+    buffers = Buffers(segment.memory, alignments)
     body = trace_lists(segment, op.arg.dtype.compute)
     listed, inner = body.listed, body.begun.axes[-1]
     name = str(statement.out)
-    lanes = lanes_of_warp(segment, (body.begun, body.given, body.last), alignments, parameters)
+    lanes = lanes_of_warp(buffers, (body.begun, body.given, body.last), parameters)
     place = (*listed.code, PointOf(name, listed.number, listed.row))
     lists = PointLists(name, listed.rows, listed.points, nested(listed.axes, Binding.TEAM, place))
     rows = _rows(body, statement.out, lanes, parameters)

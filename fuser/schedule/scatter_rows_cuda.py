@@ -17,6 +17,7 @@ from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.ir.scatter import sum_type
 from fuser.schedule.bindings import Binding, Team
+from fuser.schedule.buffers import ACCESS_BYTES, Alignments, Buffers
 from fuser.schedule.counts import ceil_div, point_count, power_of_two
 from fuser.schedule.cuda_parameters import WARP, CudaRowParameters
 from fuser.schedule.in_place import scatter_refusal
@@ -31,7 +32,6 @@ from fuser.schedule.row_vectors import Vectors
 from fuser.schedule.scatter_elements import scatter_of
 from fuser.schedule.scatter_lanes import lanes_kept, sweep_in_lanes, whole_lanes
 from fuser.schedule.scatter_rows import ScatteredRows, trace_scattered_rows
-from fuser.schedule.vectors import ACCESS_BYTES, Alignments
 from fuser.segmenter import Segment
 
 
@@ -40,11 +40,12 @@ def schedule_scattered_rows_cuda(
 ) -> LoopNest:
     """The loop nest of a segment with a scatter whose rows have points of their own."""
     statement, op = scatter_of(segment)
+    buffers = Buffers(segment.memory, alignments)
     body = trace_scattered_rows(segment, sum_type(op.arg.dtype))
-    lanes = whole_lanes(segment, (body.begun, body.last), alignments, parameters)
+    lanes = whole_lanes(buffers, (body.begun, body.last), parameters)
     of_points = 1
     if body.added.axes:
-        of_points = whole_lanes(segment, (body.added,), alignments, parameters)
+        of_points = whole_lanes(buffers, (body.added,), parameters)
     *_, keep = body.begun.code
     assert isinstance(keep, Keep)
     room = _room(keep.dtype, point_count(body.begun.axes))

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
+from fuser.schedule.buffers import ACCESS_BYTES, Buffers
 from fuser.schedule.expressions import Convert, Expression, Ref
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.index_rewrites import affine_parts
 from fuser.schedule.names import lanes_name
 from fuser.schedule.statements import Lanes, Let, Store
-from fuser.segmenter import Segment
-
-Alignments = Mapping[Value, int]
-"""For each buffer, a power of two that divides its address, in bytes."""
 
 Access = tuple[Value, Index]
 
@@ -26,9 +23,6 @@ PERMUTED_STEPS = (2, 3, 4, 8)
 """Steps of vector lanes through memory that are numbers of the text. g++ 12 permutes no others, and
 makes no vectors at all of a loop that reads or writes neighbours a step of 5 or 6 apart that it
 knows; where it does not know the step, it moves one element at a time."""
-
-ACCESS_BYTES = 16
-"""The widest that a thread moves at once, and the alignment that it needs for that."""
 
 
 def step_along(at: Index, axis: Axis) -> int | None:
@@ -84,10 +78,9 @@ def stores_of_lanes(
 
 
 def widest_lanes(
-    segment: Segment,
+    buffers: Buffers,
     accesses: Sequence[Access],
     inner: Axis,
-    alignments: Alignments,
     max_lane_bytes: int,
 ) -> int:
     """The widest power of two for which every one of these consecutive accesses is aligned.
@@ -97,17 +90,15 @@ def widest_lanes(
     """
 
     lanes = wanted_lanes(accesses, inner, max_lane_bytes)
-    aligned = (aligned_lanes(segment, each, inner, lanes, alignments) for each in accesses)
+    aligned = (aligned_lanes(buffers, each, inner, lanes) for each in accesses)
     return min(aligned, default=lanes)
 
 
-def aligned_lanes(
-    segment: Segment, access: Access, inner: Axis, lanes: int, alignments: Alignments
-) -> int:
+def aligned_lanes(buffers: Buffers, access: Access, inner: Axis, lanes: int) -> int:
     """How many of the lanes a consecutive access can always move at once: so many of them start at
     a multiple of their bytes, up to an access's."""
     tensor, at = access
-    size, alignment = tensor.dtype.itemsize, alignment_of(tensor, segment, alignments)
+    size, alignment = tensor.dtype.itemsize, buffers.alignment(tensor)
 
     def are_aligned() -> bool:
         count = elements_at_once(size, lanes)
@@ -116,13 +107,6 @@ def aligned_lanes(
     while lanes > 1 and not are_aligned():
         lanes //= 2
     return lanes
-
-
-def alignment_of(tensor: Value, segment: Segment, alignments: Alignments) -> int:
-    """A power of two that divides the address of a tensor, in bytes. What is drawn has none: it
-    begins where its numbers do."""
-    lies = segment.memory.get(tensor)
-    return ACCESS_BYTES if lies is None else alignments[lies.base]
 
 
 def wanted_lanes(accesses: Sequence[Access], inner: Axis, max_lane_bytes: int) -> int:

@@ -16,6 +16,7 @@ from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.passes.lower_reductions import lower_reductions
 from fuser.schedule import CudaRowParameters
+from fuser.schedule.buffers import Buffers
 from fuser.schedule.expressions import Call, Convert
 from fuser.schedule.index import Axis
 from fuser.schedule.row_axes import arrange_rows
@@ -62,7 +63,8 @@ def work_of(define: Define, *inputs: torch.Tensor) -> RowWork:
     stages = [part for sweep in body.stages for part in conflict_free(sweep)]
     partials = tuple(map(team_partial, body.folds_over_rows))
     alignments = {lies.base: 64 for lies in segment.memory.values()}
-    return RowWork(segment, body, stages, partials, alignments, CudaRowParameters())
+    buffers = Buffers(segment.memory, alignments)
+    return RowWork(segment, body, stages, partials, buffers, CudaRowParameters())
 
 
 def drawn(body: RowBody) -> list[str]:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from fuser.schedule import CudaRowParameters
+from fuser.schedule.buffers import Buffers
 from fuser.schedule.index import Axis
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_trace import trace_rows
@@ -24,12 +25,11 @@ def vectors(
     body = arrange_rows(trace_rows(segment))
     axis = max((a for sweep in body.stages for a in sweep.axes), key=lambda a: a.extent)
     sweeps = [sweep for sweep in body.stages if sweep.axes == (axis,)]
-    buffers = {lies.base for lies in segment.memory.values()}
+    bases = {lies.base for lies in segment.memory.values()}
     stored = set(segment.stores)
-    alignments = {base: 64 if base in stored else aligned for base in buffers}
-    return vectors_for(
-        segment, sweeps, axis, alignments, CudaRowParameters(), may_peel=True, may_move=may_move
-    )
+    alignments = {base: 64 if base in stored else aligned for base in bases}
+    buffers = Buffers(segment.memory, alignments)
+    return vectors_for(buffers, sweeps, axis, CudaRowParameters(), may_peel=True, may_move=may_move)
 
 
 @pytest.mark.parametrize(("dtype", "lanes"), [(F32, 4), (torch.float64, 2)], ids=str)

@@ -11,6 +11,7 @@ from fuser.schedule import CudaParameters, CudaRowParameters, schedule_cuda
 from fuser.schedule.axes import arrange
 from fuser.schedule.bindings import Binding
 from fuser.schedule.body import Body, trace
+from fuser.schedule.buffers import Buffers
 from fuser.schedule.interleave import together
 from fuser.schedule.loop_tree import Loop, Node, every_node
 from fuser.schedule.runs import Runs, run_lanes, runs_of
@@ -44,17 +45,21 @@ def scaled(fd: FusionDefinition, x: Handle, scale: Handle) -> Handle:
     return x * fd.ops.broadcast(scale, [True, False])
 
 
+def buffers_of(segment: Segment, alignment: int = 16) -> Buffers:
+    bases = (lies.base for lies in segment.memory.values())
+    return Buffers(segment.memory, dict.fromkeys(bases, alignment))
+
+
 def joined(define: Define, *inputs: torch.Tensor) -> tuple[Segment, Body, Runs]:
     """A body of a definition whose short axes are one point; it stores what the oracle says."""
     segment = segment_of(define, *inputs)
     body = together(arrange(trace(segment)), GIVEN.together)
     run_body(segment, body, inputs).check()
-    return segment, body, runs_of(segment, body, GIVEN.together)
+    return segment, body, runs_of(buffers_of(segment), body, GIVEN.together)
 
 
 def lanes(segment: Segment, body: Body, runs: Runs, alignment: int = 16) -> int:
-    alignments = dict.fromkeys((lies.base for lies in segment.memory.values()), alignment)
-    return run_lanes(segment, body, runs, alignments, GIVEN)
+    return run_lanes(buffers_of(segment, alignment), body, runs, GIVEN)
 
 
 def steps(runs: Runs) -> tuple[list[int], list[int]]:
