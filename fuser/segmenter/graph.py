@@ -75,6 +75,18 @@ class OperationGraph:
     free: Mapping[Value, Strided]
     atoms: Atoms
 
+    def innermost(self, loads: Iterable[Value], like: Value) -> int | None:
+        """The atom of neighbours in memory of a value, in the order of a load that has the same
+        dimensions, as channels of images may be the last there; None for one element."""
+        dims = self.atoms.factors(like)
+        steps: Sequence[int] = range(len(dims), 0, -1)
+        for value in loads:
+            memory = self.free.get(value)
+            if memory is not None and self.atoms.factors(value) == dims:
+                steps = [abs(step) for step in memory.strides]
+        several = [(step, dim) for step, dim in zip(steps, dims, strict=True) if dim]
+        return min(several)[1][-1] if several else None
+
     def node_of(self, value: Value) -> int | None:
         """The node that makes a value; None for one that is free."""
         return None if value in self.free else self.maker.get(value)

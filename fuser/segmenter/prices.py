@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from fuser.ir.nodes import Statement, Value
+from fuser.ir.nodes import Statement
 from fuser.segmenter.atoms import AtomSet
 from fuser.segmenter.cuts import joints
 from fuser.segmenter.groups import Group, GroupMaker
@@ -131,7 +131,7 @@ class Prices:
         if rows is None or not (rows.swept_again or rows.is_alone):
             return Fraction(1)
         count = self._operations.atoms.elements(rows.kept)
-        return self._machine.slowed(count, shared=not rows.is_alone)
+        return self._machine.slowed(count, alone=rows.is_alone, in_columns=rows.in_columns)
 
     def _instructions(self, group: Group) -> _Instructions:
         again, at_places = self._done_at_places(group)
@@ -158,23 +158,12 @@ class Prices:
         dims = [dim for dim in atoms.factors(stored) if dim]
         if not dims:
             return None
-        inner = in_memory = dims[-1][-1]
+        inner = dims[-1][-1]
+        in_memory: int | None = inner
         if self._machine.unhidden:
-            in_memory = self._innermost_in_memory(group, stored)
+            in_memory = self._operations.innermost(group.loads, stored)
         rows, held = stored.elements // atoms.size(inner), atoms.of(stored)
         return Points(stored.elements, rows, held - {inner}, held - {in_memory})
-
-    def _innermost_in_memory(self, group: Group, stored: Value) -> int:
-        """The innermost atom of what is stored, in the order of memory if an input has the same
-        dimensions: channels of images may be the last there."""
-        dims = self._operations.atoms.factors(stored)
-        steps: Sequence[int] = range(len(dims), 0, -1)
-        for value in group.loads:
-            memory = self._operations.free.get(value)
-            if memory is not None and self._operations.atoms.factors(value) == dims:
-                steps = [abs(step) for step in memory.strides]
-        _, innermost = min((step, dim) for step, dim in zip(steps, dims, strict=True) if dim)
-        return innermost[-1]
 
     def _done_at_places(self, group: Group) -> tuple[Mapping[int, int], Arithmetic | None]:
         """Instructions for what a group computes at more than one place, by member; and its

@@ -58,6 +58,12 @@ class Machine:
     """Rows that no processors share, of one each, that together move what the memory can. Chosen,
     not measured."""
 
+    columns_of_a_processor: int = 1
+    """Rows that one does side by side where neighbours in memory are neighbouring rows: columns."""
+
+    busy_columns: int = 1
+    """As `busy_rows`, of columns: of a vector in memory, each has an element."""
+
     of_rows: Limits = Limits(tensors=48, live=64)
     """What a kernel may hold that folds rows."""
 
@@ -127,6 +133,9 @@ class Machine:
     """Bytes of the longest row that is kept between its sweeps; what is folded of a longer one is
     made again."""
 
+    kept_column: int = 1 << 62
+    """The same, of a column, if that is less."""
+
     keeps_only_row: bool = True
     """Whether a row is kept that is the only one, which many processors share."""
 
@@ -137,13 +146,20 @@ class Machine:
     """The most elements of a row that are done one after the other, while neighbouring rows are
     side by side: what folds such rows into each other does so row by row."""
 
-    def slowed(self, rows: int, *, shared: bool) -> Fraction:
-        """How many times longer bytes take to move where so few rows leave processors idle, which
-        several share or each has one; 1 for many rows."""
-        wanted, each = self.busy_rows, 1
-        if shared:
-            wanted, each = self.busy_processors, self.processors_of_a_row
-        return max(Fraction(wanted, each * rows), Fraction(1)) if rows else Fraction(1)
+    def room_of_row(self, *, in_columns: bool) -> int:
+        """Bytes of the longest row that is kept between its sweeps."""
+        return min(self.kept_row, self.kept_column) if in_columns else self.kept_row
+
+    def slowed(self, rows: int, *, alone: bool, in_columns: bool) -> Fraction:
+        """How many times longer bytes take to move where so few rows leave processors idle; 1 for
+        many rows. Of those that are not `alone`, each has several, but one has several columns."""
+        if alone:
+            busy = Fraction(rows, self.busy_columns if in_columns else self.busy_rows)
+        elif in_columns:
+            busy = Fraction(rows, self.columns_of_a_processor * self.busy_processors)
+        else:
+            busy = Fraction(rows * self.processors_of_a_row, self.busy_processors)
+        return max(1 / busy, Fraction(1)) if busy else Fraction(1)
 
     def kernel_cost(self, moved: int, own: int, repeated: int, *, alone: int = 0) -> int:
         """The cost, in bytes, of one kernel: its launch, and the bytes it moves or, if that takes
@@ -166,12 +182,17 @@ GPU = Machine(
     busy_processors=64,
     processors_of_a_row=16,
     busy_rows=128,
+    columns_of_a_processor=32,
+    busy_columns=1 << 14,
+    kept_column=6 << 10,
 )
 """An H200: 132 processors, of which about half are counted on to keep its memory busy; 4.3 TB/s, 60
 Tflop/s; a launch takes 2 us. A row has the largest cluster of published kernels for Hopper: 16
 blocks, of a processor each. Clusters of the mappings are half as large, since those run everywhere
 (`CudaRowParameters.max_cluster`): so 4 to 7 rows are priced as if they kept the memory busy. A row
-that is not kept has one block, of which two are at work on each of the processors counted on."""
+that is not kept has one block, of which two are at work on each of the processors counted on; 32
+columns have one, too, of which threads load an eighth at a time. What it keeps of them is in the
+shared memory of 227 KiB."""
 
 PROCESSOR = Machine(
     launch_bytes=256 << 10,

@@ -32,7 +32,7 @@ def row_guesses(
     distinct = list(dict.fromkeys(all_kept))
     if len(distinct) == 1 and atoms.elements(distinct[0]) > machine.few_columns:
         return distinct
-    largest = _largest(operations, members)
+    largest = largest_value(operations, members)
     last = last_atoms(operations, members)
 
     def are_columns(kept: AtomSet) -> bool:
@@ -57,12 +57,12 @@ def row_guesses(
 
 def last_atoms(operations: OperationGraph, members: Sequence[int]) -> AtomSet:
     """The atoms of neighbours in memory, in the largest tensor."""
-    largest = _largest(operations, members)
+    largest = largest_value(operations, members)
     factors = [factor for factor in operations.atoms.factors(largest) if factor]
     return frozenset(factors[-1][-1:]) if factors else NONE
 
 
-def _largest(operations: OperationGraph, members: Sequence[int]) -> Value:
+def largest_value(operations: OperationGraph, members: Sequence[int]) -> Value:
     """The largest tensor that these read or make."""
     atoms, nodes = operations.atoms, [operations.nodes[member] for member in members]
     values = [node.outs[0] for node in nodes]

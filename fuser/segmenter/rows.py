@@ -13,7 +13,7 @@ from it is computed at the very end, by whoever is last, and is no row's busines
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fuser.ir.nodes import Cast, Operation, Pointwise, Reduce, Scan, Statement, Value
 from fuser.segmenter.atoms import NONE, AtomSet
@@ -26,8 +26,8 @@ from fuser.segmenter.profit import (
     repeated_cost,
 )
 from fuser.segmenter.refusal import Refusal
-from fuser.segmenter.row_guesses import last_atoms, row_guesses
-from fuser.segmenter.swept_twice import RowRoom
+from fuser.segmenter.row_guesses import largest_value, last_atoms, row_guesses
+from fuser.segmenter.swept_twice import RowSweeps
 
 MAX_EPILOGUE = 1 << 16
 """Elements that one block may be left to finish after all rows are done."""
@@ -51,8 +51,10 @@ class Rows:
     """What an earlier sweep folds and a later one needs, of rows too long to be kept between them,
     or columns, with how many later sweeps need it."""
     is_alone: bool = False
-    """Whether processors cannot share a row: it is loaded again, or two of these happen to it: it
-    is folded, scanned, folded into what all rows are."""
+    """Whether processors cannot share a row: it is swept again, and what is loaded of it is not
+    kept, or two of these happen to it: it is folded, scanned, folded into what all rows are."""
+    in_columns: bool = False
+    """Whether neighbouring rows, not elements of a row, are neighbours in memory."""
     in_strips: bool = False
     """Of rows that are swept again: whether they are columns in memory, many side by side."""
 
@@ -123,15 +125,24 @@ class _Walk:
                 if swept == along and kept not in (NONE, along):
                     return Refusal(f"{out} keeps a part of the dimension along which others scan")
             self._swept_again |= self._has_other_sweeps(members)
+        in_columns = self._are_in_columns(members)
+        found = Rows(self._kept, False, self._repeated, self._unhidden, in_columns=in_columns)
         if not self._swept_again:
             kinds = bool(self._along) + self._folds_a_row + bool(self._over_rows)
-            return Rows(self._kept, False, self._repeated, self._unhidden, is_alone=kinds > 1)
-        in_strips = self._are_in_strips(members)
-        room = RowRoom(self._operations, self._kept, self._machine, in_strips, self._row_bound)
-        twice = room.swept_twice(members)
+            return replace(found, is_alone=kinds > 1)
+        found = replace(found, swept_again=True, in_strips=self._are_in_strips(members))
+        room = 0 if found.in_strips else self._machine.room_of_row(in_columns=in_columns)
+        sweeps = RowSweeps(self._operations, self._kept, self._machine, room, self._row_bound)
+        twice, kept = sweeps.swept_twice(members)
         made = {out for member in members for out in self._operations.nodes[member].outs}
-        is_alone = not made.issuperset(twice)
-        return Rows(self._kept, True, self._repeated, self._unhidden, twice, is_alone, in_strips)
+        is_alone = made.issuperset(kept) or not made.issuperset(twice)
+        return replace(found, swept_twice=twice, is_alone=is_alone)
+
+    def _are_in_columns(self, members: Sequence[int]) -> bool:
+        """Whether neighbours in memory are neighbouring rows."""
+        reads = (read.value for member in members for read in self._operations.reads[member])
+        largest = largest_value(self._operations, members)
+        return self._operations.innermost(reads, largest) in self._kept
 
     def _are_in_strips(self, members: Sequence[int]) -> bool:
         """Whether rows are columns in memory, of which many are swept side by side."""

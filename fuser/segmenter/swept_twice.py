@@ -19,20 +19,20 @@ from fuser.segmenter.profit import Machine
 
 
 @dataclass(frozen=True, slots=True)
-class RowRoom:
-    """The rows of a group, `kept`, on a machine that has so much room for one."""
+class RowSweeps:
+    """The sweeps of a group's rows, which number the atoms `kept`, on a machine."""
 
     operations: OperationGraph
     kept: AtomSet
     machine: Machine
-    in_strips: bool
-    """Whether rows are columns in memory, many side by side: there is no room for these."""
+    room: int
+    """Bytes of the longest row that is kept between sweeps."""
     row_bound: Collection[Value]
     """Values that follow from row values: no sweep makes them before these are known."""
 
-    def swept_twice(self, members: Sequence[int]) -> Mapping[Value, int]:
-        """What reductions follow from, and later sweeps of the row too, so that each makes or reads
-        it. A row that several processors share is not kept, nor is one of too many bytes."""
+    def swept_twice(self, members: Sequence[int]) -> tuple[Mapping[Value, int], Collection[Value]]:
+        """What reductions follow from, and later sweeps of the row too, with how many of these make
+        or read it again; and what of that is kept instead."""
         sweep: dict[Value, int] = {}
         for member in members:  # the first sweep that can make it; of a row value, that reads it
             statement = self.operations.nodes[member]
@@ -51,19 +51,22 @@ class RowRoom:
             for read in self.operations.reads[member]:
                 needed.setdefault(read.value, set()).update(sweeps)
         several = {value: len(sweeps) - 1 for value, sweeps in needed.items() if len(sweeps) > 1}
-        return {v: more for v, more in several.items() if not self._is_kept(v)}
+        again = {v: more for v, more in several.items() if not self._is_kept(v)}
+        return again, [v for v in several if v not in again and self._in_row(v)]
 
     def _is_kept(self, value: Value) -> bool:
         """Whether there is room for a value of a row between its sweeps, or it is made late."""
-        in_row = self.operations.atoms.of(value) - self.kept
+        in_row = self._in_row(value)
         if not in_row or value in self.row_bound:
             return True
-        if self.in_strips or not (self.kept or self.machine.keeps_only_row):
-            return False
         nbytes = self.operations.atoms.elements(in_row) * value.dtype.itemsize
-        if nbytes > self.machine.kept_row:
+        if nbytes > self.room or not (self.kept or self.machine.keeps_only_row):
             return False
         return self.machine.keeps_several_axes or self._is_along_one(value, in_row)
+
+    def _in_row(self, value: Value) -> AtomSet:
+        """The atoms that number what a row has of a value."""
+        return self.operations.atoms.of(value) - self.kept
 
     def _is_along_one(self, value: Value, in_row: AtomSet) -> bool:
         """Whether the atoms that number a row of a value follow each other there."""

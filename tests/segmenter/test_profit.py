@@ -1,9 +1,11 @@
+from fractions import Fraction
+
 import pytest
 import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.segmenter import GPU, PROCESSOR
+from fuser.segmenter import GPU, PROCESSOR, Machine
 from tests.definitions import defined
 
 MACHINES = pytest.mark.parametrize("machine", [GPU, PROCESSOR], ids=["gpu", "processor"])
@@ -30,17 +32,34 @@ def test_arithmetic_done_again_costs_a_little_even_where_it_is_hidden(machine):
     )
 
 
+def slowed(
+    machine: Machine, rows: int, *, alone: bool = False, in_columns: bool = False
+) -> Fraction:
+    return machine.slowed(rows, alone=alone, in_columns=in_columns)
+
+
 def test_few_rows_that_are_swept_again_leave_processors_of_a_gpu_idle():
     slower = GPU.busy_processors // GPU.processors_of_a_row
-    assert GPU.slowed(1, shared=True) == slower
-    assert GPU.slowed(1, shared=False) == GPU.busy_rows > slower
-    assert GPU.slowed(3, shared=False) * 3 == GPU.busy_rows
-    for rows, shared in ((slower, True), (GPU.busy_rows, False), (0, True), (0, False)):
-        assert GPU.slowed(rows, shared=shared) == 1
+    assert slowed(GPU, 1) == slower
+    assert slowed(GPU, 1, alone=True) == GPU.busy_rows > slower
+    assert slowed(GPU, 3, alone=True) * 3 == GPU.busy_rows
+    for rows, alone in ((slower, False), (GPU.busy_rows, True), (0, False), (0, True)):
+        assert slowed(GPU, rows, alone=alone) == 1
 
 
-def test_cores_share_few_rows():
-    assert PROCESSOR.slowed(1, shared=True) == PROCESSOR.slowed(1, shared=False) == 1
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_processor_of_a_gpu_has_several_columns(alone: bool):
+    """So there are more columns than rows where all are busy, the most if none is kept."""
+    enough = GPU.busy_columns if alone else GPU.columns_of_a_processor * GPU.busy_processors
+    assert slowed(GPU, enough, alone=alone, in_columns=True) == 1
+    assert slowed(GPU, enough // 8, alone=alone, in_columns=True) == 8
+    assert slowed(GPU, enough // 8, alone=alone) == 1
+
+
+@pytest.mark.parametrize("in_columns", [False, True])
+@pytest.mark.parametrize("alone", [False, True])
+def test_cores_share_few_rows(alone: bool, in_columns: bool):
+    assert slowed(PROCESSOR, 1, alone=alone, in_columns=in_columns) == 1
 
 
 @pytest.mark.parametrize(

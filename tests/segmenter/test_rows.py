@@ -280,6 +280,49 @@ def test_few_rows_that_a_gpu_cannot_keep_are_not_one_kernel(
     assert (len(normalized(over, sizes, DataType.Float)) == 1) == together
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "dtype", "together"),
+    [
+        (1 << 16, 256, DataType.Float, False),  # 8 blocks, each of which reads three times
+        (1 << 13, 4096, DataType.Float, False),
+        (1 << 13, 1 << 14, DataType.Float, True),
+        (1024, 1024, DataType.Float, True),  # shared memory keeps 32 columns
+        (2048, 1024, DataType.Float, False),
+        (2048, 1024, DataType.BFloat16, True),
+        (64, 16, DataType.Float, True),
+    ],
+)
+def test_few_columns_are_not_one_kernel(rows: int, columns: int, dtype: DataType, together: bool):
+    """A block has 32 of them: a GPU needs more columns than rows."""
+    assert (len(normalized([0], (rows, columns), dtype)) == 1) == together
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_channels_are_columns_where_they_are_last_in_memory(channels_last: bool):
+    form = torch.channels_last if channels_last else torch.contiguous_format
+    images = torch.empty(64, 256, 56, 56, device="meta").to(memory_format=form)
+    with FusionDefinition() as fd:
+        x = fd.from_pytorch(images)
+        variance, mean = fd.ops.var_mean(x, [0, 2, 3], 0, True)
+        fd.add_output((x - mean) * fd.ops.rsqrt(variance + 1e-5))
+    segmented = segment_for(fd.fusion, [images])
+    assert (len(segmented.segments) == 1) != channels_last
+
+
+def test_a_row_of_which_nothing_is_kept_has_one_block():
+    """T1 is loaded once, but after what T0 comes to: no blocks share the row."""
+
+    def segments(rows: int) -> int:
+        sizes = (rows, 1 << 20)
+        with FusionDefinition() as fd:
+            x, y = (fd.define_tensor([-1, -1]) for _ in range(2))
+            fd.add_output(y - fd.ops.sum(x, [1], True))
+        given = [torch.empty(sizes, device="meta") for _ in range(2)]
+        return len(segment_for(fd.fusion, given).segments)
+
+    assert (segments(4), segments(256)) == (2, 1)
+
+
 @pytest.mark.parametrize(("columns", "together"), [(1 << 19, True), (1 << 20, False)])
 def test_what_a_gpu_keeps_of_a_row_is_what_it_loads(columns: int, together: bool):
     """Bytes of 16-bit floats: what they are as wider ones is made again."""
