@@ -81,8 +81,9 @@ def _in_turn(
     is_flat = all(loop.binding is Binding.LANES for loop in inner)
     only_reads = not any(isinstance(node, Store | Keep) for node in body)
     if only_reads and kernel.around.in_rows and is_flat:
-        ahead = _VECTORS_AHEAD if step > 1 else _ELEMENTS_AHEAD
-        if kernel.is_split and step > 1 and loads_ahead(nest[-1], ahead):
+        in_vectors = nest[-1].step > 1
+        ahead = _VECTORS_AHEAD if in_vectors else _ELEMENTS_AHEAD
+        if kernel.is_split and in_vectors and loads_ahead(nest[-1], ahead):
             _some_at_once(kernel, nest, name, (first, count, stride), ahead)
             return
         kernel.out.line(f"#pragma unroll {ahead}")

@@ -35,6 +35,9 @@ from fuser.schedule.row_vectors import Vectors, vectors_for
 from fuser.schedule.row_work import RowWork
 from fuser.schedule.statements import Let
 
+_AT_A_TIME = 4
+"""Points, or vectors of them, for which a thread waits together."""
+
 
 class TeamSweeps:
     """Makes the loops of stages; `partials` are those of the folds over the rows, by name."""
@@ -171,15 +174,24 @@ class TeamSweeps:
         """Axes of a sweep to walk one by one, inside them those to share out, and the others.
 
         A slot of a fold over the rows always belongs to the same thread: what is shared out numbers
-        the slots.
+        the slots. Of several axes, the last alone is, if it keeps all threads of a row busy: then
+        nothing is divided to find a point.
         """
         numbering = numbering_axes(sweep)
         last = sweep.axes[-1]
         if self._team.team is Team.GRID:
             return (), sweep.axes, ()
-        if last in numbering and (last.extent >= self._team.threads or len(numbering) == 1):
+        if last in numbering and (len(numbering) == 1 or self._keeps_busy(sweep, last)):
             return sweep.axes[:-1], (last,), ()
         return (), numbering, tuple(axis for axis in sweep.axes if axis not in numbering)
+
+    def _keeps_busy(self, sweep: Sweep, axis: Axis) -> bool:
+        """Whether each thread of a row has so many points along an axis, or vectors of them, that
+        it waits for several at a time."""
+        _, parts, _ = self._team.launch.grid
+        lanes = 1 if self._team.team is Team.COLUMN else self._own_vectors(sweep, axis).lanes
+        busy = _AT_A_TIME * parts * self._team.threads
+        return ceil_div(axis.extent, lanes) >= busy
 
     def _vectors(self, sweep: Sweep, shared: Axes) -> Vectors:
         """How a thread takes neighbouring elements along the last of the axes shared out."""

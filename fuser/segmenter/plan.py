@@ -27,6 +27,8 @@ class Segment:
     reason: str
     atoms: Atoms = field(repr=False, compare=False)
     rows: AtomSet | None
+    bytes_read_again: int = 0
+    """What later sweeps of rows read from memory once more, as no cache has room for it."""
 
     @property
     def loads(self) -> tuple[Value, ...]:
@@ -141,7 +143,7 @@ class SegmentedFusion:
 
     `memory` places every input, every stored value and every alias of one. `boundaries` say why
     neighbouring segments are apart; `log` is the story of the decisions, a line each. They were
-    made for `machine`.
+    made for `machine`, of whose memory the kernels cost so many bytes.
     """
 
     fusion: Fusion
@@ -150,6 +152,7 @@ class SegmentedFusion:
     boundaries: tuple[Boundary, ...]
     log: tuple[str, ...]
     machine: Machine
+    cost: int
     updates: tuple[Update, ...] = ()
 
     @property

@@ -94,9 +94,8 @@ class Prices:
 
     def cost(self, group: Group) -> int:
         """The cost of a group as one kernel, in bytes."""
-        slowed = self._slowed(group)
-        moved = group.moved + (self._read_again(group) if slowed > 1 else 0)
-        return self._cost(group, int(moved * slowed))
+        moved = group.moved + self.read_again(group)
+        return self._cost(group, int(moved * self._slowed(group)))
 
     def of_few_rows(self, group: Group) -> int:
         """What of its cost is for processors that few rows leave idle."""
@@ -113,16 +112,28 @@ class Prices:
         done = self._instructions(group)
         return self._machine.kernel_cost(moved, done.own, done.repeated, alone=done.alone)
 
-    def _read_again(self, group: Group) -> int:
-        """Bytes that later sweeps of its rows read once more. Of many rows, whose memory is waited
-        for once, they count for nothing."""
-        if group.rows is None:
+    def read_again(self, group: Group) -> int:
+        """Bytes that later sweeps of its rows read from memory once more. Of many rows, a cache
+        holds what is read again of those at work, if it has room for that."""
+        rows = group.rows
+        if rows is None or (self._slowed(group) == 1 and not self._is_past_cache(group, rows)):
             return 0
-        more, found = group.rows.swept_twice, 0
+        more, found = rows.swept_twice, 0
         for sweep in range(max(more.values(), default=0)):
             loads = {value: n for value, n in group.loads.items() if more.get(value, 0) > sweep}
             found += bytes_moved(loads, self._operations.free)
         return found
+
+    def _is_past_cache(self, group: Group, rows: Rows) -> bool:
+        """Whether what the rows at work read again is more than a cache holds."""
+        loads = {value: n for value, n in group.loads.items() if value in rows.swept_twice}
+        if not loads:
+            return False
+        count = self._operations.atoms.elements(rows.kept)
+        columns = self._machine.columns_of_a_processor if rows.in_columns else 1
+        at_once = min(self._machine.rows_at_once * columns, count)
+        again = bytes_moved(loads, self._operations.free)
+        return again * at_once > self._machine.cache_bytes * count
 
     def _slowed(self, group: Group) -> Fraction:
         """How many times longer its bytes take to move, since few rows leave processors idle: any

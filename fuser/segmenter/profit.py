@@ -64,6 +64,12 @@ class Machine:
     busy_columns: int = 1
     """As `busy_rows`, of columns: of a vector in memory, each has an element."""
 
+    rows_at_once: int = 1
+    """Rows of one processor each, or groups of columns, that are at work at a time."""
+
+    cache_bytes: int = 1 << 62
+    """What of these a cache holds from one sweep to the next. More is read from memory again."""
+
     of_rows: Limits = Limits(tensors=48, live=64)
     """What a kernel may hold that folds rows."""
 
@@ -184,15 +190,17 @@ GPU = Machine(
     busy_rows=128,
     columns_of_a_processor=32,
     busy_columns=1 << 14,
+    rows_at_once=256,
+    cache_bytes=40 << 20,
     kept_column=6 << 10,
 )
 """An H200: 132 processors, of which about half are counted on to keep its memory busy; 4.3 TB/s, 60
-Tflop/s; a launch takes 2 us. A row has the largest cluster of published kernels for Hopper: 16
-blocks, of a processor each. Clusters of the mappings are half as large, since those run everywhere
-(`CudaRowParameters.max_cluster`): so 4 to 7 rows are priced as if they kept the memory busy. A row
-that is not kept has one block, of which two are at work on each of the processors counted on; 32
-columns have one, too, of which threads load an eighth at a time. What it keeps of them is in the
-shared memory of 227 KiB."""
+Tflop/s; a launch takes 2 us; the second-level cache has 50 MB. A row has the largest cluster of
+published kernels for Hopper: 16 blocks, of a processor each. Clusters of the mappings are half as
+large, since those run everywhere (`CudaRowParameters.max_cluster`): so 4 to 7 rows are priced as if
+they kept the memory busy. A row that is not kept has one block, of which two are at work on each of
+the processors counted on. So have 32 columns, of which a block loads an eighth at a time, and keeps
+what its shared memory of 227 KiB holds."""
 
 PROCESSOR = Machine(
     launch_bytes=256 << 10,

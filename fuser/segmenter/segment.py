@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from fuser.ir.nodes import Extern, Fusion, GeneratorState, Output, Statement, Value, operands
@@ -21,6 +22,7 @@ from fuser.segmenter.grouping import Grouping
 from fuser.segmenter.plan import AliasStep, Boundary, ExternStep, Segment, SegmentedFusion, Step
 from fuser.segmenter.profit import GPU, Machine
 from fuser.segmenter.recompute import Recomputation
+from fuser.segmenter.sampled_variances import sample_variances
 from fuser.segmenter.scatters import place_scattered, scattered_into
 
 
@@ -31,7 +33,14 @@ def segment(
 
     `memory` says where each tensor input lies, `machine` what kernels cost.
     """
-    return _Segmenter(fusion, memory, machine).run()
+    found = _Segmenter(fusion, memory, machine).run()
+    sampled, notes = sample_variances(found)
+    if not notes:
+        return found
+    again = _Segmenter(sampled, memory, machine).run()
+    if again.cost >= found.cost:
+        return found
+    return dataclasses.replace(again, log=(*notes, *again.log))
 
 
 class _Segmenter:
@@ -81,7 +90,10 @@ class _Segmenter:
         steps, boundaries = self._ordered_steps(operations, grouping, empty)
         steps += self._alias_steps()
         log, placed = tuple(self._log), self._placed
-        return SegmentedFusion(self._fusion, tuple(steps), placed, boundaries, log, self._machine)
+        cost = sum(map(grouping.groups.cost, grouping.groups.by_key))
+        return SegmentedFusion(
+            self._fusion, tuple(steps), placed, boundaries, log, self._machine, cost
+        )
 
     def _place(self, demanded: Collection[Value]) -> None:
         chains = output_chains(self._fusion, demanded, self._placed)
@@ -119,7 +131,8 @@ class _Segmenter:
             kept = None if group.rows is None else group.rows.kept
             sub, memory, ends = self._segment(nodes)
             reason = "; ".join(dict.fromkeys([*ends, *refusals[key]]))
-            steps.append(Segment(names[key], sub, memory, reason, operations.atoms, kept))
+            again = grouping.groups.prices.read_again(group)
+            steps.append(Segment(names[key], sub, memory, reason, operations.atoms, kept, again))
         return steps, boundaries
 
     def _definition_order(

@@ -13,6 +13,7 @@ from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_cpu import choose_mapping
 from fuser.schedule.row_sweeps_cpu import Ways
 from fuser.schedule.row_trace import trace_rows
+from fuser.segmenter import PROCESSOR
 from fuser.segmenter.refusal import Refusal
 from tests.definitions import Define
 from tests.schedule.rows import segment_of, softmax
@@ -98,7 +99,7 @@ def test_rows_of_a_processor_get_the_first_mapping_that_fits(
     define: Define, shapes: list[Sizes], words: str, reasons: list[str]
 ) -> None:
     given = [torch.empty(shape, device="meta") for shape in shapes]
-    body = arrange_rows(trace_rows(segment_of(define, *given), of_store=True))
+    body = arrange_rows(trace_rows(segment_of(define, *given, machine=PROCESSOR), of_store=True))
     (chosen, _), refused = choose_mapping(body, Ways(CpuRowParameters(), may_repeat=True))
     assert chosen.words == words
     last = refused[len(refused) - len(reasons) :]

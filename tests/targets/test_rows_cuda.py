@@ -138,8 +138,8 @@ def test_few_long_rows_are_in_kernels_that_split_them(define: Define, sizes: tup
     x = torch.randn(sizes)
     fd = defined(define, x)
     kernels = fd.plan([x], target="cuda:sm_90").kernels
-    sources = [kernel.kernel_source for kernel in kernels]
-    assert len(sources) > 1
+    assert len(kernels) > 1
+    sources = [kernel.kernel_source for kernel in kernels if 2 * kernel.bytes_read >= x.nbytes]
     assert all(math.prod(source.launch.grid) >= 64 for source in sources if source)
     agrees(fd, [x], "emulator")
 
