@@ -73,6 +73,10 @@ class Kind:
     liger: Peer | None = None
     consumes: bool = False
     kernels: int = 1
+    gpu_kernels: int | None = None
+    """How many on a GPU, where that divides what a processor does not."""
+    gpu_reads: float = 1.0
+    """How often these read the tensors of the case's shape."""
     loose: float = 1.0
     unrounded: bool = False
     """Whether nothing is computed, so that results are exact."""
@@ -183,6 +187,12 @@ class Case:
             for result, dtype in zip(made, self.made(len(made)), strict=True):
                 fd.add_output(_as(fd, result, torch_dtype_to_nvfuser_dtype(dtype)))
         return fd
+
+    @property
+    def kernels(self) -> int:
+        """How many are planned."""
+        on_gpu = None if self.device == "cpu" else self.kind.gpu_kernels
+        return self.kind.kernels if on_gpu is None else on_gpu
 
     def exact(self, inputs: Tensors) -> Tensors:
         """The results in float64."""

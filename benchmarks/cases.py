@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import batch_norm_cases as batch
 import float8_cases as float8
 import loss_cases as loss
 import movement_cases as movement
@@ -49,6 +50,7 @@ MATRIX = (Sized((8192, 3072)),)
 SCORES = (Sized((4, 16, 512, 1024), cpu_rows=2),)
 HEADS = (Sized((4, 32, 2048, 128), cpu_rows=2),)
 WORDS = Sized((32768, 768))
+CHANNELS = Sized((64, 64, 12544), cpu_rows=16)
 
 KINDS: tuple[tuple[Kind, tuple[Sized, ...]], ...] = (
     (pointwise.GELU, MATRIX),
@@ -75,6 +77,9 @@ KINDS: tuple[tuple[Kind, tuple[Sized, ...]], ...] = (
     (norm.LAYERNORM_BACKWARD, (NARROW, WIDE)),
     (norm.RMSNORM, (NARROW, WIDE)),
     (norm.RMSNORM_BACKWARD, (NARROW, WIDE)),
+    (batch.NORM, (CHANNELS,)),
+    (batch.CHANNELS_LAST, (Sized((200704, 256), cpu_rows=50176),)),
+    (batch.BACKWARD, (CHANNELS,)),
     (float8.NORM, (WIDE,)),
     (float8.BLOCKS, (WIDE,)),
     (float8.WIDENED, (WIDE,)),
@@ -99,6 +104,7 @@ SMALL: dict[str, Shape] = {
     pointwise.PERMUTE.name: (24, 8, 4),
     loss.PIXELS.name: (2, 5, 4, 6),
     float8.BLOCKS.name: (8, 96),
+    **batch.SMALL,
     **shift.SMALL,
     **pair.SMALL,
     **turned.SMALL,

@@ -187,7 +187,9 @@ class TeamSweeps:
 
     def _keeps_busy(self, sweep: Sweep, axis: Axis) -> bool:
         """Whether each thread of a row has so many points along an axis, or vectors of them, that
-        it waits for several at a time."""
+        it waits for several at a time; of a short row, whether it has some."""
+        if self._team.is_short:  # all rounds are unrolled
+            return axis.extent >= self._team.threads
         _, parts, _ = self._team.launch.grid
         lanes = 1 if self._team.team is Team.COLUMN else self._own_vectors(sweep, axis).lanes
         busy = _AT_A_TIME * parts * self._team.threads

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fuser.ir.nodes import Pointwise, Scatter, Value
+from fuser.ir.nodes import Cast, Pointwise, Scatter, Value
 from fuser.ir.printer import operation_name
 from fuser.segmenter.cuts import Cuts
 from fuser.segmenter.graph import OperationGraph
@@ -64,6 +64,13 @@ class GroupMaker:
         self._cuts = Cuts(operations, self.places)
         self.readers: dict[Value, list[int]] = {}
         """The nodes that read each value."""
+        self._cast_from = {
+            node.out: node.op.arg
+            for node in operations.nodes
+            if isinstance(node.op, Cast) and node.op.arg in operations.free
+            if node.out not in self._stored
+        }
+        """By a cast of what is in memory: what that is."""
         self._singles: dict[int, Group] = {}
         self._last_spread: tuple[tuple[int, ...], Spread | Refusal] = (), Spread({}, ())
         """Of the members asked for last: a group is checked, then priced."""
@@ -242,8 +249,13 @@ class GroupMaker:
         return f"{statement.outs[0]}={operation_name(statement.op)}"
 
     def _moved(self, loads: Mapping[Value, int], stores: Sequence[Value]) -> int:
-        free = self.operations.free
-        return bytes_moved(loads, free) + bytes_written(stores, free)
+        """Bytes moved; a value in memory that is cast is read as it is there, and cast again."""
+        free, read = self.operations.free, dict[Value, int]()
+        for value, elements in loads.items():
+            origin = self._cast_from.get(value, value)
+            read[origin] = min(origin.elements, read.get(origin, 0) + elements)
+        stored = [value for value in stores if value not in self._cast_from]
+        return bytes_moved(read, free) + bytes_written(stored, free)
 
 
 def _domains_differ(group: Group, related: bool) -> Refusal | None:

@@ -280,6 +280,11 @@ def test_few_rows_that_a_gpu_cannot_keep_are_not_one_kernel(
     assert (len(normalized(over, sizes, DataType.Float)) == 1) == together
 
 
+def test_casts_of_what_is_in_memory_are_not_moved():
+    """So a few rows of 16-bit floats are not one kernel of few blocks that casts them once."""
+    assert len(normalized([0, 2], (64, 64, 1 << 14), DataType.BFloat16)) > 1
+
+
 @pytest.mark.parametrize(
     ("rows", "columns", "dtype", "together"),
     [

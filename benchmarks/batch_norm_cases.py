@@ -1,0 +1,136 @@
+"""Batch norm while training, of channels that are apart in memory, or beside each other, and its
+gradient. A channel is too long to be kept: nobody reads it once only.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from case import Kind, Maker, Tensors
+from norm_cases import EPSILON
+from torch.nn import functional
+
+from fuser import FusionDefinition
+from fuser.frontend.handles import Handle
+
+Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+APART, BESIDE = (0, 2), (0,)
+"""What is summed for a channel: of [images, channels, pixels], and of [pixels, channels]."""
+
+
+def define_norm(
+    fd: FusionDefinition, x: Handle, weight: Handle, bias: Handle, *, dims: tuple[int, ...]
+) -> Handle:
+    variance, mean = fd.ops.var_mean(x, list(dims), correction=0, keepdim=True)
+    normed = (x - mean) * fd.ops.rsqrt(variance + EPSILON)
+    return normed * _of_channels(fd, weight, dims) + _of_channels(fd, bias, dims)
+
+
+def _of_channels(fd: FusionDefinition, number: Handle, dims: tuple[int, ...]) -> Handle:
+    """A number of each channel, as a tensor of the images' dimensions."""
+    return fd.ops.broadcast(number, [dim in dims for dim in range(len(dims) + 1)])
+
+
+def norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return functional.batch_norm(x, None, None, weight, bias, training=True, eps=EPSILON)
+
+
+def images(make: Maker) -> Tensors:
+    """Images, and a number of each channel twice."""
+    channels = make.shape[1]
+    return [make.normal(), make.normal(channels), make.normal(channels)]
+
+
+NORM = Kind(
+    name="batch norm",
+    define=partial(define_norm, dims=APART),
+    inputs=images,
+    written=norm,
+    eager={"F.batch_norm": norm},
+    into={},
+    exact=norm,
+    gpu_kernels=3,
+    gpu_reads=2 + 1 / 16,
+)
+
+CHANNELS_LAST = Kind(
+    name="batch norm, channels last",
+    define=partial(define_norm, dims=BESIDE),
+    inputs=images,
+    written=norm,
+    eager={"F.batch_norm": norm},
+    into={},
+    exact=norm,
+    gpu_kernels=3,
+    gpu_reads=2 + 1 / 16,
+)
+
+
+# -- backward ------------------------------------------------------------------------------------
+
+
+def define_backward(
+    fd: FusionDefinition, grad: Handle, x: Handle, mean: Handle, rstd: Handle, weight: Handle
+) -> tuple[Handle, Handle, Handle]:
+    """The gradients of x, weight and bias; statistics are [1, channels, 1]."""
+    normal = (x - mean) * rstd
+    along = fd.ops.mean(grad * normal, list(APART), keepdim=True)
+    rest = grad - fd.ops.mean(grad, list(APART), keepdim=True) - normal * along
+    grad_x = rest * rstd * _of_channels(fd, weight, APART)
+    return grad_x, fd.ops.sum(grad * normal, list(APART)), fd.ops.sum(grad, list(APART))
+
+
+def backward(
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    mean: torch.Tensor,
+    rstd: torch.Tensor,
+    weight: torch.Tensor,
+) -> Gradients:
+    saved = mean.flatten(), rstd.flatten()
+    return torch.ops.aten.native_batch_norm_backward(
+        grad, x, weight, None, None, *saved, True, EPSILON, [True, True, True]
+    )
+
+
+def exact_backward(
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    mean: torch.Tensor,
+    rstd: torch.Tensor,
+    weight: torch.Tensor,
+) -> Gradients:
+    normal = (x - mean) * rstd
+    along = (grad * normal).mean(APART, keepdim=True)
+    rest = grad - grad.mean(APART, keepdim=True) - normal * along
+    return rest * rstd * weight[:, None], (grad * normal).sum(APART), grad.sum(APART)
+
+
+def written_backward(grad: torch.Tensor, *others: torch.Tensor) -> Gradients:
+    """The same as someone writes it; statistics may have more bits than the images."""
+    grad_x, grad_weight, grad_bias = exact_backward(grad, *others)
+    return grad_x.to(grad.dtype), grad_weight.to(grad.dtype), grad_bias
+
+
+def gradients(make: Maker) -> Tensors:
+    x, weight = make.normal(), make.normal(make.shape[1])
+    variance, mean = torch.var_mean(x.float(), APART, correction=0, keepdim=True)
+    found = [each.to(make.statistics) for each in (mean, torch.rsqrt(variance + EPSILON))]
+    return [make.normal(), x, *found, weight]
+
+
+BACKWARD = Kind(
+    name="batch norm backward",
+    define=define_backward,
+    inputs=gradients,
+    written=written_backward,
+    eager={"native_batch_norm_backward": backward},
+    into={},
+    exact=exact_backward,
+    gpu_kernels=2,
+    gpu_reads=2.0,
+)
+
+SMALL = {NORM.name: (6, 5, 48), BACKWARD.name: (6, 5, 48)}
