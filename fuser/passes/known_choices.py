@@ -14,8 +14,8 @@ are below 0.
 
 from __future__ import annotations
 
-from fuser.ir.dtypes import Category
-from fuser.ir.nodes import Fusion, Number, Operation, Pointwise, Statement, Value
+from fuser.ir.dtypes import Category, DataType
+from fuser.ir.nodes import Constant, Fusion, Number, Operation, Pointwise, Statement, Value
 from fuser.passes.bounds import KnownBounds
 from fuser.passes.intervals import Bounds
 from fuser.passes.ranges import Ranges
@@ -38,7 +38,26 @@ def take_known_choices(fusion: Fusion) -> Fusion:
             return None
         return emit.expanded(emit.cast(taken, out.dtype), out.shape)
 
-    return rewrite(fusion, rule, may_copy=True)
+    return _with_numbers(rewrite(fusion, rule, may_copy=True))
+
+
+def _with_numbers(fusion: Fusion) -> Fusion:
+    """`fusion` with numbers for single truth values that are known, where the choice stays as its
+    result may lie otherwise than what is chosen: kernels would read them from memory."""
+    ranges = Ranges()
+
+    def rule(statement: Statement, emit: Emitter) -> Operation | None:
+        ranges.note(statement)
+        match statement.op:
+            case Pointwise("where", (Value(shape=()) as condition, *chosen)):
+                known = ranges.number(condition) if condition.is_tensor else None
+            case _:
+                return None
+        if known is None:
+            return None
+        return Pointwise("where", (emit.add(Constant(bool(known), DataType.Bool)), *chosen))
+
+    return rewrite(fusion, rule)
 
 
 def _taken(op: Pointwise, out: Value, ranges: Ranges, bounds: KnownBounds) -> Value | None:

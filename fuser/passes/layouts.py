@@ -48,8 +48,10 @@ class Seen(IntEnum):
 
 
 def seen_layouts(fusion: Fusion) -> dict[Value, Seen]:
-    """What the outputs show of each value; nothing of those that are left out."""
-    seen = dict.fromkeys(fusion.output_values, Seen.MEMORY)
+    """What the outputs show of each value; nothing of those that are left out. What is written
+    into an input lies as that does."""
+    returned = (output.value for output in fusion.outputs if output.alias_of is None)
+    seen = dict.fromkeys(returned, Seen.MEMORY)
     for statement in reversed(fusion.statements):
         level = max(seen.get(out, Seen.NOTHING) for out in statement.outs)
         if level is not Seen.NOTHING:

@@ -156,7 +156,7 @@ class GroupMaker:
         spread = self.spread(group)
         if isinstance(spread, Refusal):
             return spread
-        most_live = self._limits(group).live
+        most_live = self.limits(group).live
         if group.live > most_live:
             group = replace(group, live=self._live_values(group))
             if group.live > most_live:
@@ -173,7 +173,7 @@ class GroupMaker:
         return refusal or replace(group, rows=rows)
 
     def _too_large(self, group: Group) -> Refusal | None:
-        read, most = self.operations.address_count(group.loads), self._limits(group).tensors
+        read, most = self.operations.address_count(group.loads), self.limits(group).tensors
         tensors = len(group.stores) + read
         if tensors > most:
             return Refusal(f"{tensors} tensors are more than the {most} of one kernel")
@@ -182,7 +182,8 @@ class GroupMaker:
             return Refusal(f"a kernel of more than {most} operations compiles slowly")
         return None
 
-    def _limits(self, group: Group) -> Limits:
+    def limits(self, group: Group) -> Limits:
+        """What a group may hold as one kernel."""
         return self.machine.of_rows if self._is_of_rows(group) else self.machine.of_points
 
     def _is_of_rows(self, group: Group) -> bool:

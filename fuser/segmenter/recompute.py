@@ -85,8 +85,7 @@ class Recomputation:
         changed = {key: self._with_sources(key, value, recipe) for key in readers}
         hidden = dict[int, int]()
         for key, loads in changed.items():
-            read = self._operations.address_count(loads)
-            if read + len(self.stores[key]) > self._machine.of_rows.tensors:
+            if self._reads_too_many(key, loads):
                 return
             saved += self._bytes(self.loads[key]) - self._bytes(loads)
             points = self._points(key, value)
@@ -109,6 +108,13 @@ class Recomputation:
             self._set_loads(maker, {})
         where = ", ".join(f"[{self._groups.names(key)}]" for key in readers)
         self.log.append(f"made again:       {value} in {where}: saves {saved} bytes")
+
+    def _reads_too_many(self, key: int, loads: Loads) -> bool:
+        """Whether a group that loads this instead moves more tensors, and more than it may."""
+        count = self._operations.address_count
+        read, before = count(loads), count(self.loads[key])
+        most = self._groups.maker.limits(self._groups.by_key[key]).tensors
+        return read > before and read + len(self.stores[key]) > most
 
     def _set_loads(self, key: int, loads: Loads) -> None:
         for value in self.loads[key]:

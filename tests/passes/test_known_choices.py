@@ -67,6 +67,33 @@ def test_what_is_chosen_has_the_type_and_the_sizes_of_the_choice() -> None:
     assert names(rewritten(take_known_choices, draft))[:3] == ["cast", "broadcast", "expand"]
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_what_may_lie_otherwise_is_chosen_by_a_number(number: int) -> None:
+    """Inputs may have any strides here, and the result is returned."""
+    draft = Draft()
+    full = draft.add(Full((), draft.number(number), DataType.Int))
+    kept = draft.pointwise("eq", full, draft.number(1))
+    x, y = (draft.tensor(torch.randn(4, 3).t(), declared=False) for _ in range(2))
+    draft.out(draft.pointwise("where", kept, x, y))
+    after = rewritten(take_known_choices, draft)
+    *_, choice = after.statements
+    assert isinstance(choice.op, Pointwise)
+    condition, *chosen = choice.op.args
+    assert not condition.is_tensor
+    assert chosen == list(after.inputs)
+
+
+def test_what_is_written_into_an_input_is_what_is_chosen() -> None:
+    draft = Draft()
+    full = draft.add(Full((), draft.number(0), DataType.Int))
+    kept = draft.pointwise("ne", full, draft.number(0))
+    x, y = (draft.tensor(torch.randn(3, 4), declared=False) for _ in range(2))
+    chosen = draft.pointwise("neg", draft.pointwise("where", kept, x, y))
+    draft.builder.output(chosen, alias_of=x)
+    (statement,) = rewritten(take_known_choices, draft).statements
+    assert statement.op == Pointwise("neg", (y,))
+
+
 def test_a_tensor_full_of_a_number_decides_too() -> None:
     draft = Draft()
     full = draft.add(Full((3, 4), draft.number(1), DataType.Int))

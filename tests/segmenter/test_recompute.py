@@ -3,8 +3,8 @@
 import torch
 
 from fuser import DataType, FusionDefinition
-from fuser.segmenter import SegmentedFusion
-from tests.segmented import segment_for
+from fuser.segmenter import PROCESSOR, SegmentedFusion, segment
+from tests.segmented import concrete, memory_of, segment_for
 from tests.segmenter.definition import Definition, kernels
 
 
@@ -46,6 +46,21 @@ def test_a_factory_is_made_where_it_is_used():
     numbers = d.ops.iota(64, 0, 1, DataType.Int)
     y = d.ops.segment_set(d.ops.add(d.handles[0], numbers))
     assert kernels(d.segment(d.ops.mul(y, numbers))) == ["iota add segment_set", "iota mul"]
+
+
+def test_a_number_is_made_where_it_is_used_by_however_many_tensors():
+    """To make it again is to read one tensor less."""
+    lengths = (512, 640)
+    with FusionDefinition() as fd:
+        one = fd.ops.full([], 1.0, DataType.Float)
+        inputs = [fd.define_tensor([-1]) for _ in range(60 * len(lengths))]
+        for x in inputs:
+            fd.add_output(x * one)
+    given = [torch.empty(length, device="meta") for length in lengths] * 60
+    fusion = concrete(fd.fusion, given)
+    segmented = segment(fusion, memory_of(fusion, given), PROCESSOR)
+    assert len(segmented.segments) > 1
+    assert all(value.shape for each in segmented.segments for value in each.loads)
 
 
 def test_costly_values_are_stored_and_read():
