@@ -625,6 +625,8 @@ def test_conversions_are_torchs(
     out = torch.empty(len(x), dtype=target.torch)
     convert = getattr(table_loops, f"{source.spelling}_to_{target.spelling}")
     convert(address(out), ctypes.c_longlong(len(x)), address(x))
+    if target is DataType.Float8_e4m3fn:  # torch 2.11 makes NaN of what is larger
+        expected = expected.double().clamp(-448, 448)
     expected = (x if source.is_complex and target.is_complex else expected).to(target.torch)
     torch.testing.assert_close(out, expected, rtol=0, atol=0, equal_nan=True)
 
