@@ -11,7 +11,7 @@ from fuser.explanation.model import Partition
 from fuser.explanation.words import count, launch_words, tidy
 from fuser.ir.nodes import Value
 from fuser.markup import Markup, joined, tag
-from fuser.runtime.plan import AliasStep, ExternStep, KernelStep, Plan, Step
+from fuser.runtime.plan import AliasStep, ExternStep, KernelStep, Plan, Step, read_words
 from fuser.segmenter import (
     Segment,
     byte_count,
@@ -36,7 +36,7 @@ def steps_of(part: Partition, plan: Plan, prefix: str) -> Markup:
         number = next(segments) if isinstance(step, KernelStep) else None
         colour = None if number is None else f"--fill:{colour_of(number)}"
         body = _body(part, plan, step, number)
-        moved = f"reads {byte_count(step.bytes_read)}, writes {byte_count(step.bytes_written)}"
+        moved = f"reads {read_words(step)}, writes {byte_count(step.bytes_written)}"
         summary = tag(
             "summary",
             tag("span", class_="swatch", aria_hidden="true"),

@@ -15,7 +15,7 @@ from fuser.explanation.words import (
     tidy,
     traffic_words,
 )
-from fuser.runtime.plan import KernelStep, Plan
+from fuser.runtime.plan import KernelStep, Plan, read_words
 from fuser.segmenter import byte_count
 
 WIDTH = 100
@@ -74,7 +74,7 @@ def _partition(part: Partition) -> list[str]:
 
 
 def _kernel(part: Partition, plan: Plan, number: int, kernel: KernelStep) -> list[str]:
-    moved = f"reads {byte_count(kernel.bytes_read)}, writes {byte_count(kernel.bytes_written)}"
+    moved = f"reads {read_words(kernel)}, writes {byte_count(kernel.bytes_written)}"
     lines = _wrapped(f"kernel {kernel.name}, {launch_words(kernel, plan.target)}: {moved}", 2)
     if kernel.mapping:
         lines += _wrapped(kernel.mapping, 4)

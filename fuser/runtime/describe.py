@@ -77,6 +77,7 @@ def _kernel(segment: Segment, backend: Backend) -> KernelStep:
         bytes_written=segment.bytes_written,
         reason=segment.reason,
         compiler=backend.resources,
+        bytes_read_again=segment.bytes_read_again,
     )
 
 

@@ -17,7 +17,8 @@ from fuser.segmenter import SegmentedFusion, byte_count
 
 @dataclass(frozen=True, slots=True)
 class KernelStep:
-    """A kernel. Bytes are of distinct elements in device memory.
+    """A kernel. Bytes are of distinct elements in device memory; `bytes_read_again` are of those
+    that later sweeps of its rows read once more, as no cache has room for them.
 
     Where no loops can be made yet for its operations, there is no `kernel_source`: torch runs them
     one by one, and the scheduler is "torch". `definition` is the segment as a definition.
@@ -33,6 +34,7 @@ class KernelStep:
     bytes_written: int
     reason: str
     compiler: Callable[[KernelSource], Resources]
+    bytes_read_again: int = 0
 
     kind = "kernel"
 
@@ -161,6 +163,12 @@ class Plan:
         return "\n".join(lines)
 
 
+def read_words(step: Step) -> str:
+    """The bytes that a step reads, in words."""
+    again = step.bytes_read_again if isinstance(step, KernelStep) else 0
+    return byte_count(step.bytes_read) + (f" + {byte_count(again)} again" if again else "")
+
+
 def _listed(words: tuple[str, ...]) -> list[str]:
     """Each of some sentences, indented, on lines of its own."""
     return [
@@ -176,7 +184,7 @@ def _row(number: int, step: Step) -> tuple[str, ...]:
         step.kind,
         step.scheduler,
         ", ".join(step.operations) or "-",
-        byte_count(step.bytes_read),
+        read_words(step),
         byte_count(step.bytes_written),
         step.reason,
     )

@@ -83,7 +83,11 @@ def sample_variances(segmented: SegmentedFusion) -> tuple[Fusion, list[str]]:
     if not found:
         return segmented.fusion, []
     fusion = remove_dead_code(rewrite(segmented.fusion, _Sampling(found).rule))
-    notes = [f"sampled:          {each.squares} and {each.mean} in one sweep" for each in found]
+    notes = [
+        f"sampled:          {each.of} is read once for {each.mean} and {each.squares}, about the "
+        "mean of a part of it"
+        for each in found
+    ]
     return fusion, notes
 
 
