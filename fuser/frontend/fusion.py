@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Iterable
 from typing import Never, Self
 from weakref import WeakValueDictionary
@@ -31,6 +30,7 @@ from fuser.frontend.repro import Inputs
 from fuser.frontend.workbench import NO_INPUTS, Workbench, check_call
 from fuser.ir import nodes
 from fuser.ir.printer import print_fusion
+from fuser.locks import forkable_rlock
 from fuser.pipeline import Executor, Plan
 from fuser.runtime.call import Device
 from fuser.runtime.torch_steps import separated
@@ -52,7 +52,7 @@ class Fusion(Workbench):
         self._recorder: Recorder | None = None
         self._executor: Executor | None = None
         self._later: Callable[[], None] | None = None
-        self._defining = threading.RLock()
+        self._defining = forkable_rlock()
         if fusion_id is None:
             self._id = next(self._ids)
             _FUSIONS[self._id] = self

@@ -16,7 +16,6 @@ import hashlib
 import os
 import stat
 import tempfile
-import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fuser import debug
+from fuser.locks import forkable_lock
 from fuser.runtime.stats import count
 
 LIMIT_BYTES = 256 << 20
@@ -43,7 +43,7 @@ class DiskCache:
     def __init__(self, directory: Path, limit: int = LIMIT_BYTES) -> None:
         self._directory = directory
         self._limit = limit
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._usable: bool | None = None
         self._warned = False
         self._until_sweep = 0

@@ -12,10 +12,11 @@ import ctypes
 import mmap
 import os
 import sys
-import threading
 from collections import OrderedDict
 
 import torch
+
+from fuser.locks import forkable_lock, in_child
 
 POOLED_BYTES = 1 << 20
 """Outputs from this size on come from the pool."""
@@ -46,7 +47,7 @@ class OutputPool:
 
     def __init__(self, capacity: int = CAPACITY_BYTES) -> None:
         self._capacity = capacity
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._storages: OrderedDict[int, torch.UntypedStorage] = OrderedDict()
         self._bytes: dict[int, int] = {}
         """What they had when they were made: who uses one may resize it."""
@@ -140,3 +141,4 @@ def _ask_for_huge_pages(address: int, nbytes: int) -> None:
 
 
 POOL = OutputPool()
+in_child(POOL.clear)  # another thread may have been in the middle of a change

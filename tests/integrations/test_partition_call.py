@@ -114,7 +114,7 @@ def turned(tensor: torch.Tensor) -> torch.Tensor:
 
 def test_kernels_are_compiled_before_the_call(monkeypatch) -> None:
     pool = ThreadPoolExecutor(2)
-    monkeypatch.setattr(partition_call, "_POOL", pool)
+    monkeypatch.setattr(partition_call, "_pool", lambda: pool)
     x = torch.randn(37, 11)
     call = PartitionCall(module_of(aten.logical_xor.default, x, x).graph, "ahead")
     compile_ahead([call])
