@@ -3,7 +3,7 @@
 FUSER_DUMP holds a comma list of the names in `DUMPS`. NVFUSER_DUMP and PYTORCH_NVFUSER_DUMP are
 read too; there, names that only nvFuser has are skipped with a warning. FUSER_CHECK holds a comma
 list of the names in `CHECKS`. FUSER_CACHE, FUSER_STRICT and FUSER_VERIFY are switches: words in
-`ON` and `OFF`, which mean nothing asked for in a list, too.
+`ON` and `OFF`, which mean nothing asked for in a list, too. FUSER_POOL_MIB is a number.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from fuser.errors import CheckOptionError, DumpOptionError, SwitchError
+from fuser.errors import CheckOptionError, DumpOptionError, PoolSizeError, SwitchError
 
 DUMPS: Mapping[str, str] = MappingProxyType(
     {
@@ -91,6 +91,7 @@ _NVFUSER_ONLY = frozenset(
     }
 )
 _VARIABLE = "FUSER_DUMP"
+_POOL_VARIABLE = "FUSER_POOL_MIB"
 _NVFUSER_VARIABLES = ("NVFUSER_DUMP", "PYTORCH_NVFUSER_DUMP")
 
 SWITCHES = ("FUSER_CACHE", "FUSER_STRICT", "FUSER_VERIFY")
@@ -123,10 +124,11 @@ def parse_checks(environment: Mapping[str, str]) -> frozenset[str]:
 
 
 def check() -> None:
-    """Raises DumpOptionError, CheckOptionError, or SwitchError for a word of the environment that
-    means nothing, also if nothing at hand would read it."""
+    """Raises DumpOptionError, CheckOptionError, PoolSizeError, or SwitchError for a word of the
+    environment that means nothing, also if nothing at hand would read it."""
     _chosen()
     _checks()
+    pool_bytes()
     for variable in SWITCHES:
         switched(variable, default=False)
 
@@ -135,6 +137,7 @@ def reload() -> None:
     """Read the environment again at the next question."""
     _chosen.cache_clear()
     _checks.cache_clear()
+    pool_bytes.cache_clear()
 
 
 def checking(name: str) -> bool:
@@ -172,6 +175,18 @@ def _names(listed: str) -> list[str]:
     if listed.strip().lower() in OFF:
         return []
     return [name.strip() for name in re.sub(r"\([^)]*\)", "", listed).split(",") if name.strip()]
+
+
+@functools.cache
+def pool_bytes() -> int | None:
+    """What FUSER_POOL_MIB lets the pool of outputs keep; None where it is not set. The environment
+    is read at the first question only. Raises PoolSizeError for what is no number."""
+    given = os.environ.get(_POOL_VARIABLE, "").strip()
+    if not given:
+        return None
+    if not (given.isascii() and given.isdigit()):
+        raise PoolSizeError(variable=_POOL_VARIABLE, got=given)
+    return int(given) << 20
 
 
 def verifying() -> bool:

@@ -321,6 +321,13 @@ class SwitchError(FuserError, ValueError):
     template = "{variable} is {got!r}; what switches it on is one of {on}, and off one of {off}"
 
 
+class PoolSizeError(FuserError, ValueError):
+    template = (
+        "{variable} is {got!r}; it is a whole number, how many MiB of memory that nobody uses are "
+        "kept for later outputs, or 0 to keep none"
+    )
+
+
 # -- integrations --------------------------------------------------------------------------------
 
 

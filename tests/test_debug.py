@@ -92,7 +92,9 @@ def test_switches_are_set_by_the_same_words(
         ask()
 
 
-@pytest.mark.parametrize("variable", ["FUSER_DUMP", "FUSER_CHECK", *debug.SWITCHES])
+@pytest.mark.parametrize(
+    "variable", ["FUSER_DUMP", "FUSER_CHECK", "FUSER_POOL_MIB", *debug.SWITCHES]
+)
 def test_a_wrong_word_is_an_error_wherever_it_would_be_read(
     variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
