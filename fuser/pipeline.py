@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -259,8 +259,19 @@ def _load(compiled: Compiled, place: torch.device) -> dict[str, LoadedKernel]:
     segments = compiled.segmented.segments
     generated = compiled.backend.sources
     names = [s.name for s in segments if s.name in generated and not s.is_empty]
+    return dict(zip(names, _each(load, names), strict=True))
+
+
+def _each(load: Callable[[str], LoadedKernel], names: list[str]) -> list[LoadedKernel]:
+    """What is loaded by each name: at the same time, where there are several and threads begin."""
+    if len(names) < 2:
+        return list(map(load, names))
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        return dict(zip(names, pool.map(load, names), strict=True))
+        try:
+            loading = pool.map(load, names)
+        except RuntimeError:  # the main thread has ended, or there is no room for a thread
+            loading = map(load, names)
+        return list(loading)
 
 
 @contextmanager

@@ -125,6 +125,16 @@ def test_kernels_are_compiled_before_the_call(monkeypatch) -> None:
     assert fuser.stats()["plans_built"] == plans
 
 
+def test_where_no_thread_begins_kernels_are_compiled_at_the_call(monkeypatch) -> None:
+    ended = ThreadPoolExecutor(1)
+    ended.shutdown()
+    monkeypatch.setattr(partition_call, "_pool", lambda: ended)
+    x = torch.randn(3, 17)
+    call = PartitionCall(module_of(aten.cosh.default, x).graph, "later")
+    compile_ahead([call])
+    torch.testing.assert_close(call(x)[0], x.cosh())
+
+
 def test_a_partition_has_a_plan_without_inputs() -> None:
     x = torch.randn(8, 8)
     call = PartitionCall(module_of(aten.exp.default, x).graph, "part")
