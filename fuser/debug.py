@@ -9,13 +9,23 @@ list of the names in `CHECKS`. FUSER_CACHE, FUSER_STRICT and FUSER_VERIFY are sw
 from __future__ import annotations
 
 import functools
+import io
 import os
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
 from types import MappingProxyType
 
-from fuser.errors import CheckOptionError, DumpOptionError, PoolSizeError, SwitchError
+from fuser.errors import (
+    CheckOptionError,
+    DumpFileError,
+    DumpOptionError,
+    PoolSizeError,
+    SwitchError,
+)
 
 DUMPS: Mapping[str, str] = MappingProxyType(
     {
@@ -157,7 +167,32 @@ def dump(name: str, title: str, text: str | Callable[[], str]) -> None:
     if not enabled(name):
         return
     body = text if isinstance(text, str) else text()
-    print(f"=== {name}: {title}\n{body.rstrip()}\n", flush=True)
+    print(f"=== {name}: {title}\n{body.rstrip()}\n", file=_CAPTURED.get(), flush=True)
+
+
+_CAPTURED: ContextVar[io.StringIO | None] = ContextVar("_CAPTURED", default=None)
+
+
+@contextmanager
+def captured() -> Generator[io.StringIO]:
+    """What this thread, and what it has others do, prints of dumps in the block, instead of
+    printing it."""
+    printed = io.StringIO()
+    token = _CAPTURED.set(printed)
+    try:
+        yield printed
+    finally:
+        _CAPTURED.reset(token)
+
+
+def write(name: str, path: Path, text: str) -> None:
+    """Write the file of a dump. Raises DumpFileError."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DumpFileError(
+            dump=name, path=path.absolute(), variable=_VARIABLE, reason=error.strerror
+        ) from error
 
 
 @functools.cache

@@ -313,6 +313,13 @@ class DumpOptionError(FuserError, ValueError):
     template = "{variable} names an unknown dump {name!r}; the valid names are: {valid}"
 
 
+class DumpFileError(FuserError, OSError):
+    template = (
+        "{path} cannot be written: {reason}; {dump} writes into the current folder: change to "
+        "another one, or leave {dump} out of {variable}"
+    )
+
+
 class CheckOptionError(FuserError, ValueError):
     template = "FUSER_CHECK names an unknown check {name!r}; the valid names are: {valid}"
 

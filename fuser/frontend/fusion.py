@@ -84,7 +84,7 @@ class Fusion(Workbench):
         `target` is "cpu", "cuda", "cuda:sm_90" or "emulator", by default what the inputs are on;
         `device` is where it runs without tensor inputs. `save_repro_inputs=True` keeps what
         `last_repro_script` needs, `print_repro=True` prints that script first. `profile=True` times
-        the call for `profile()`, `capture_debug_output=True` keeps what is printed meanwhile for
+        the call for `profile()`, `capture_debug_output=True` keeps what FUSER_DUMP asks for, for
         `debug_output()`. nvFuser's other options are accepted and change nothing. Raises
         EmptyDefinitionError, NoOutputError, and the Input...Errors.
         """
