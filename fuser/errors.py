@@ -253,6 +253,14 @@ class CompilerError(FuserError):
     )
 
 
+class CompilerInterruptedError(FuserError):
+    template = "{compiler} was interrupted by {signal} while it compiled {source}; call again"
+
+
+class TemporaryFolderError(FuserError):
+    template = "kernels cannot be compiled in {folder}: {reason}; name another folder in TMPDIR"
+
+
 class ExternError(FuserError):
     template = "{operation}, which torch runs, failed: {reason}"
 
