@@ -185,7 +185,8 @@ class DefinitionNotOpenError(FuserError):
 
 class DefinitionFailedError(FuserError):
     template = (
-        "{operation}: the definition's `with` block was left by an error ({error}); define it again"
+        "{operation}: the definition's `with` block was left by an error ({error}); "
+        "make a new FusionDefinition to define it again"
     )
 
 

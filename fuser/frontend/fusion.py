@@ -143,9 +143,12 @@ class Fusion(Workbench):
         return type(self).of, (self.finished("pickle"),)
 
     def begin(self, recorder: Recorder, kind: str) -> None:
-        """Start the only definition it can have. Raises DefinitionOpenError, RedefinitionError."""
+        """Start the only definition it can have. Raises DefinitionOpenError,
+        RedefinitionError, and DefinitionFailedError."""
         if self._recorder is not None and self._recorder.state is State.OPEN:
             raise DefinitionOpenError(operation="with")
+        if self._failure is not None:
+            raise DefinitionFailedError(operation="with", error=self._failure)
         if self._recorder is not None:
             raise RedefinitionError(kind=kind)
         self._recorder = recorder
@@ -158,7 +161,7 @@ class Fusion(Workbench):
             raise DefinitionNotOpenError(operation="__exit__")
         self._recorder.state = State.CLOSED
         if error is not None:
-            self._failure = f"{type(error).__name__}: {error}"
+            self._failure = self._recorder.failure = f"{type(error).__name__}: {error}"
         else:
             debug.dump("python_definition", f"fusion {self._id}", self.__repr__)
             if self._recorder.fusion.outputs:
