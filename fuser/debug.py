@@ -12,7 +12,6 @@ import functools
 import io
 import os
 import re
-import warnings
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -26,6 +25,7 @@ from fuser.errors import (
     PoolSizeError,
     SwitchError,
 )
+from fuser.warned import warn_user
 
 DUMPS: Mapping[str, str] = MappingProxyType(
     {
@@ -118,7 +118,7 @@ def parse(environment: Mapping[str, str]) -> frozenset[str]:
             if name in DUMPS:
                 chosen.add(name)
             elif name in _NVFUSER_ONLY and variable != _VARIABLE:
-                warnings.warn(f"{variable}: fuser has no dump {name!r}; skipped", stacklevel=2)
+                warn_user(f"{variable}: fuser has no dump {name!r}; skipped", UserWarning)
             else:
                 raise DumpOptionError(variable=variable, name=name, valid=", ".join(sorted(DUMPS)))
     return frozenset(chosen)

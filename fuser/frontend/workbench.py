@@ -30,6 +30,7 @@ from fuser.pipeline import Executor, Plan
 from fuser.runtime.call import Device
 from fuser.runtime.placed import Run
 from fuser.runtime.profile import Profile
+from fuser.runtime.toolchain import find_compiler, why_none
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -206,11 +207,12 @@ class Workbench(ABC):
         """
         plan = self._checked(operation).last_plan()
         if plan is None:
-            raise NothingSavedError(
-                operation=operation,
-                missing="nothing was planned and executed",
-                remedy="call execute(inputs) first, or plan(inputs)",
-            )
+            why, first = "", "call execute(inputs) first, or plan(inputs)"
+            if find_compiler() is None:
+                why = f" ({why_none()}, so what CPU tensors need runs unfused in torch)"
+                first = "plan(inputs) tells what kernels there would be"
+            missing = f"nothing was planned and executed{why}"
+            raise NothingSavedError(operation=operation, missing=missing, remedy=first)
         return plan
 
     def is_compiled(

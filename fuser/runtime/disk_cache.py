@@ -17,7 +17,6 @@ import os
 import stat
 import tempfile
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -25,6 +24,7 @@ from typing import TypeVar
 from fuser import debug
 from fuser.locks import forkable_lock
 from fuser.runtime.stats import count
+from fuser.warned import warn_user
 
 LIMIT_BYTES = 256 << 20
 """What the directory may hold; what was not used for longest goes first."""
@@ -137,7 +137,7 @@ class DiskCache:
         if not self._warned:
             self._warned = True
             off = "FUSER_CACHE_DIR names another directory, FUSER_CACHE=0 does without"
-            warnings.warn(f"{message} ({off})", RuntimeWarning, stacklevel=2)
+            warn_user(f"{message} ({off})")
 
 
 def kept(key: str, make: Callable[[], bytes], use: Callable[[bytes], Result]) -> Result:

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import threading
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from fuser.errors import (
 )
 from fuser.runtime.disk_cache import kept
 from fuser.runtime.shared_library import is_of_this_machine, new_stem, write_private
+from fuser.warned import warn_user
 
 _CANDIDATES = ("g++", "clang++", "c++")
 _WITHOUT_LANGUAGE_LIBRARIES = ("-nodefaultlibs", "-lm", "-lgcc")
@@ -284,9 +284,7 @@ def warn_without_compiler() -> None:
     """Say, once in a process, that fusions run unfused."""
     if not _warned.is_set():
         _warned.set()
-        warnings.warn(
+        warn_user(
             f"{why_none()}, so fusions run unfused in torch; install g++ or clang++ "
-            "(Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++), or name one in CXX",
-            RuntimeWarning,
-            stacklevel=4,
+            "(Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++), or name one in CXX"
         )
