@@ -9,6 +9,7 @@ STAMP := $(VENV)/.installed
   clean
 
 help:
+	@echo "make install          make .venv, or bring it up to date"
 	@echo "make demo             install, then run a gelu definition and show its plan and its time"
 	@echo "make test             install, then run every test, of many parameters not all combinations"
 	@echo "make test-all         run every test with all combinations of its parameters"
@@ -18,6 +19,7 @@ help:
 	@echo "make gpu              everything that needs a GPU: tests, benchmarks, memory checker"
 	@echo "make lint typecheck   what continuous integration checks beside the tests"
 	@echo "make format           rewrite the sources as ruff formats them"
+	@echo "make clean            remove .venv and what was built"
 
 install: $(STAMP)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from fuser import pytorch_utils
 from fuser.errors import FuserError, UnknownNameError
 from fuser.frontend.clone import clone
+from fuser.frontend.close_names import close_names
 from fuser.frontend.definition import FusionDefinition
 from fuser.frontend.fusion import Fusion
 from fuser.frontend.handles import Scalar, Tensor
@@ -67,4 +68,5 @@ def __getattr__(name: str) -> object:
     """`explain`, loaded when it is asked for: `import fuser` need not wait for torch's compiler."""
     if name == "explain":
         return importlib.import_module("fuser.explanation").explain
-    raise UnknownNameError(name=name, hint=f"; {NAMES[name]}" if name in NAMES else "")
+    hint = f"; {NAMES[name]}" if name in NAMES else close_names(name, __all__)
+    raise UnknownNameError(name=name, hint=hint)

@@ -3,19 +3,29 @@
 FUSER_DUMP holds a comma list of the names in `DUMPS`. NVFUSER_DUMP and PYTORCH_NVFUSER_DUMP are
 read too; there, names that only nvFuser has are skipped with a warning. FUSER_CHECK holds a comma
 list of the names in `CHECKS`. FUSER_CACHE, FUSER_STRICT and FUSER_VERIFY are switches: words in
-`ON` and `OFF`, which mean nothing asked for in a list, too.
+`ON` and `OFF`, which mean nothing asked for in a list, too. FUSER_POOL_MIB is a number.
 """
 
 from __future__ import annotations
 
 import functools
+import io
 import os
 import re
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
 from types import MappingProxyType
 
-from fuser.errors import CheckOptionError, DumpOptionError, SwitchError
+from fuser.errors import (
+    CheckOptionError,
+    DumpFileError,
+    DumpOptionError,
+    PoolSizeError,
+    SwitchError,
+)
+from fuser.warned import warn_user
 
 DUMPS: Mapping[str, str] = MappingProxyType(
     {
@@ -91,6 +101,7 @@ _NVFUSER_ONLY = frozenset(
     }
 )
 _VARIABLE = "FUSER_DUMP"
+_POOL_VARIABLE = "FUSER_POOL_MIB"
 _NVFUSER_VARIABLES = ("NVFUSER_DUMP", "PYTORCH_NVFUSER_DUMP")
 
 SWITCHES = ("FUSER_CACHE", "FUSER_STRICT", "FUSER_VERIFY")
@@ -107,7 +118,7 @@ def parse(environment: Mapping[str, str]) -> frozenset[str]:
             if name in DUMPS:
                 chosen.add(name)
             elif name in _NVFUSER_ONLY and variable != _VARIABLE:
-                warnings.warn(f"{variable}: fuser has no dump {name!r}; skipped", stacklevel=2)
+                warn_user(f"{variable}: fuser has no dump {name!r}; skipped", UserWarning)
             else:
                 raise DumpOptionError(variable=variable, name=name, valid=", ".join(sorted(DUMPS)))
     return frozenset(chosen)
@@ -123,10 +134,11 @@ def parse_checks(environment: Mapping[str, str]) -> frozenset[str]:
 
 
 def check() -> None:
-    """Raises DumpOptionError, CheckOptionError, or SwitchError for a word of the environment that
-    means nothing, also if nothing at hand would read it."""
+    """Raises DumpOptionError, CheckOptionError, PoolSizeError, or SwitchError for a word of the
+    environment that means nothing, also if nothing at hand would read it."""
     _chosen()
     _checks()
+    pool_bytes()
     for variable in SWITCHES:
         switched(variable, default=False)
 
@@ -135,6 +147,7 @@ def reload() -> None:
     """Read the environment again at the next question."""
     _chosen.cache_clear()
     _checks.cache_clear()
+    pool_bytes.cache_clear()
 
 
 def checking(name: str) -> bool:
@@ -154,7 +167,32 @@ def dump(name: str, title: str, text: str | Callable[[], str]) -> None:
     if not enabled(name):
         return
     body = text if isinstance(text, str) else text()
-    print(f"=== {name}: {title}\n{body.rstrip()}\n", flush=True)
+    print(f"=== {name}: {title}\n{body.rstrip()}\n", file=_CAPTURED.get(), flush=True)
+
+
+_CAPTURED: ContextVar[io.StringIO | None] = ContextVar("_CAPTURED", default=None)
+
+
+@contextmanager
+def captured() -> Generator[io.StringIO]:
+    """What this thread, and what it has others do, prints of dumps in the block, instead of
+    printing it."""
+    printed = io.StringIO()
+    token = _CAPTURED.set(printed)
+    try:
+        yield printed
+    finally:
+        _CAPTURED.reset(token)
+
+
+def write(name: str, path: Path, text: str) -> None:
+    """Write the file of a dump. Raises DumpFileError."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DumpFileError(
+            dump=name, path=path.absolute(), variable=_VARIABLE, reason=error.strerror
+        ) from error
 
 
 @functools.cache
@@ -172,6 +210,18 @@ def _names(listed: str) -> list[str]:
     if listed.strip().lower() in OFF:
         return []
     return [name.strip() for name in re.sub(r"\([^)]*\)", "", listed).split(",") if name.strip()]
+
+
+@functools.cache
+def pool_bytes() -> int | None:
+    """What FUSER_POOL_MIB lets the pool of outputs keep; None where it is not set. The environment
+    is read at the first question only. Raises PoolSizeError for what is no number."""
+    given = os.environ.get(_POOL_VARIABLE, "").strip()
+    if not given:
+        return None
+    if not (given.isascii() and given.isdigit()):
+        raise PoolSizeError(variable=_POOL_VARIABLE, got=given)
+    return int(given) << 20
 
 
 def verifying() -> bool:

@@ -185,7 +185,8 @@ class DefinitionNotOpenError(FuserError):
 
 class DefinitionFailedError(FuserError):
     template = (
-        "{operation}: the definition's `with` block was left by an error ({error}); define it again"
+        "{operation}: the definition's `with` block was left by an error ({error}); "
+        "make a new FusionDefinition to define it again"
     )
 
 
@@ -253,6 +254,14 @@ class CompilerError(FuserError):
     )
 
 
+class CompilerInterruptedError(FuserError):
+    template = "{compiler} was interrupted by {signal} while it compiled {source}; call again"
+
+
+class TemporaryFolderError(FuserError):
+    template = "kernels cannot be compiled in {folder}: {reason}; name another folder in TMPDIR"
+
+
 class ExternError(FuserError):
     template = "{operation}, which torch runs, failed: {reason}"
 
@@ -313,12 +322,26 @@ class DumpOptionError(FuserError, ValueError):
     template = "{variable} names an unknown dump {name!r}; the valid names are: {valid}"
 
 
+class DumpFileError(FuserError, OSError):
+    template = (
+        "{path} cannot be written: {reason}; {dump} writes into the current folder: change to "
+        "another one, or leave {dump} out of {variable}"
+    )
+
+
 class CheckOptionError(FuserError, ValueError):
     template = "FUSER_CHECK names an unknown check {name!r}; the valid names are: {valid}"
 
 
 class SwitchError(FuserError, ValueError):
     template = "{variable} is {got!r}; what switches it on is one of {on}, and off one of {off}"
+
+
+class PoolSizeError(FuserError, ValueError):
+    template = (
+        "{variable} is {got!r}; it is a whole number, how many MiB of memory that nobody uses are "
+        "kept for later outputs, or 0 to keep none"
+    )
 
 
 # -- integrations --------------------------------------------------------------------------------

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
 from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -18,6 +16,7 @@ from fuser.ir.binding import check_inputs, check_updates
 from fuser.ir.concretize import concretize_for, size_inputs
 from fuser.ir.nodes import Fusion, Inputs, Scatter
 from fuser.planning import Compiled, compile_plan
+from fuser.runtime.at_once import each_at_once
 from fuser.runtime.call import (
     Device,
     check_memory,
@@ -181,12 +180,18 @@ class Executor:
         outputs = placed(self._fusion, run, inputs, place)(inputs)
         return outputs, taken[0]
 
+    def has_kernels(
+        self, inputs: Inputs, *, target: str | None = None, device: Device = None
+    ) -> bool:
+        """Whether `execute` runs kernels, and not the whole definition in torch."""
+        return _has_kernels(self._placed(inputs, target, device)[0])
+
     def _timed(
         self, inputs: Inputs, target: str | None, device: Device
     ) -> tuple[Plan, Runner, torch.device]:
         """What is timed, and where it runs."""
         named, place = self._placed(inputs, target, device)
-        if named.kind == "cpu" and find_compiler() is None:
+        if not _has_kernels(named):
             reason = f"there are no kernels to be timed without a C++ compiler, and {why_none()}"
             raise TargetError(target=str(named), reason=reason)
         with _repro_note():
@@ -206,7 +211,7 @@ class Executor:
     def _prepare(self, inputs: Inputs, target: str | None, device: Device) -> Prepared:
         """What runs the inputs, and its plan."""
         named, place = self._placed(inputs, target, device)
-        if named.kind == "cpu" and find_compiler() is None:
+        if not _has_kernels(named):
             warn_without_compiler()
             static = concretize_for(self._fusion, inputs)
             check_updates(static, inputs)
@@ -259,8 +264,11 @@ def _load(compiled: Compiled, place: torch.device) -> dict[str, LoadedKernel]:
     segments = compiled.segmented.segments
     generated = compiled.backend.sources
     names = [s.name for s in segments if s.name in generated and not s.is_empty]
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        return dict(zip(names, pool.map(load, names), strict=True))
+    return dict(zip(names, each_at_once(load, names), strict=True))
+
+
+def _has_kernels(target: TargetName) -> bool:
+    return target.kind != "cpu" or find_compiler() is not None
 
 
 @contextmanager

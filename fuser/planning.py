@@ -78,7 +78,8 @@ def _compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compile
     debug.dump("segmenter_logging", "result", lambda: str(plan))
     if debug.enabled("draw_segmented_fusion"):
         text, suffix = render(segmented)
-        Path(f"segmented_fusion_{next(_drawings)}{suffix}").write_text(text, encoding="utf-8")
+        drawn = Path(f"segmented_fusion_{next(_drawings)}{suffix}")
+        debug.write("draw_segmented_fusion", drawn, text)
     return Compiled(segmented, backend, plan)
 
 

@@ -43,9 +43,15 @@ def options(description: str, full: int, small: int, unit: int) -> Options:
     )
     device = "cuda" if torch.cuda.is_available() else "cpu"
     parser.add_argument("--device", default=device, choices=["cpu", "cuda"])
-    parser.add_argument("--target", help="cpu, cuda or emulator; by default, the device's own")
+    targets = ["cpu", "cuda", "emulator"]
+    parser.add_argument("--target", choices=targets, help="by default, the device's own")
     parser.add_argument("--rounds", type=int, default=20, help="rounds of timing; 0 for none")
     given = parser.parse_args()
+    if given.rounds < 0:
+        parser.error(f"--rounds: expected 0 or more, got {given.rounds}")
+    on_cpu = given.device == "cpu"
+    if given.target is not None and (given.target == "cuda") is on_cpu:
+        parser.error(f"--target: {given.target} takes no {given.device} tensors; name a --device")
     size: str = given.size
     named = {"full": full, "small": small}
     rows = named[size] if size in named else int(size) if size.isdecimal() else 0

@@ -282,13 +282,19 @@ def fuzz(target: str, count: int, first: int, jobs: int) -> bool:
     return bad == 0
 
 
+def _positive(given: str) -> int:
+    if not given.isdecimal() or int(given) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, got {given}")
+    return int(given)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     as_written = argparse.RawTextHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=as_written)
     parser.add_argument("--target", choices=list(COUNTS), help="by default all")
-    parser.add_argument("--count", type=int, help="by default 20000, 3000 and 1000")
+    parser.add_argument("--count", type=_positive, help="by default 20000, 3000 and 1000")
     parser.add_argument("--seed", type=int, default=0, help="the first one")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="batches at a time")
+    parser.add_argument("--jobs", type=_positive, default=os.cpu_count(), help="batches at a time")
     parser.add_argument("--replay", type=int, metavar="SEED", help="one, in this process")
     chosen = parser.parse_args(arguments)
     targets = list(COUNTS) if chosen.target is None else [chosen.target]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
 from torch._dynamo.exc import BackendCompilerFailed
 
 from fuser import DataType, FusionDefinition, debug
-from fuser.errors import DumpOptionError, FuserError, SwitchError
+from fuser.errors import DumpFileError, DumpOptionError, FuserError, SwitchError
 from fuser.frontend.handles import Handle
 from fuser.runtime.disk_cache import disk_cache
 
@@ -92,7 +93,9 @@ def test_switches_are_set_by_the_same_words(
         ask()
 
 
-@pytest.mark.parametrize("variable", ["FUSER_DUMP", "FUSER_CHECK", *debug.SWITCHES])
+@pytest.mark.parametrize(
+    "variable", ["FUSER_DUMP", "FUSER_CHECK", "FUSER_POOL_MIB", *debug.SWITCHES]
+)
 def test_a_wrong_word_is_an_error_wherever_it_would_be_read(
     variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +162,23 @@ def test_kernels_of_one_name_are_files_of_their_own(
     files = list(tmp_path.glob("__tmp_kernel*_rows_sum.cu"))
     assert {path.read_text() for path in files} == sources
     assert len(files) == len(sources) == 2
+
+
+@pytest.mark.parametrize("dump", ["cuda_to_file", "draw_segmented_fusion"])
+def test_a_folder_that_takes_no_files_of_a_dump_is_named(
+    dump: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FUSER_DUMP", dump)
+    debug.reload()
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    with FusionDefinition() as fd:
+        fd.add_output(fd.define_tensor(shape=[-1]) * 2.0)
+    monkeypatch.setattr(Path, "write_text", mock.Mock(side_effect=PermissionError(13, "denied")))
+    with pytest.raises(DumpFileError, match=rf"{folder}/\w+\.\w+ cannot .* denied; {dump} ") as e:
+        fd.plan([torch.ones(3)], target="cuda:sm_90")
+    assert not hasattr(e.value, "__notes__")
 
 
 def test_a_step_that_torch_runs_has_no_kernel_and_the_dumps_say_so(

@@ -73,3 +73,12 @@ def test_the_dump_table_is_complete() -> None:
     _, _, after = (ROOT / "docs" / "inspecting.md").read_text().partition("<!-- dumps:")
     table = after.split("```", maxsplit=1)[0]
     assert dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", table, flags=re.MULTILINE)) == dict(DUMPS)
+
+
+def test_the_targets_of_make_are_listed() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    _, _, phony = makefile.partition(".PHONY:")
+    targets = set(phony.partition("\n\n")[0].replace("\\", "").split()) - {"help"}
+    helped = {w for line in re.findall(r'@echo "make ([\w -]+?)  ', makefile) for w in line.split()}
+    assert helped == targets
+    assert set(re.findall(r"`make ([\w-]+)`", (ROOT / "README.md").read_text())) >= targets

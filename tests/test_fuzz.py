@@ -234,3 +234,11 @@ def test_a_batch_that_fails_is_said(
     in_place_of_python(script, tmp_path, monkeypatch)
     assert fuzz.main(["--target", "cpu", "--count", "3", "--jobs", "1"]) == 1
     assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--count=-5", "--count=0", "--count=some", "--jobs=0"])
+def test_a_number_of_nothing_is_refused(option: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        fuzz.main([option])
+    assert ended.value.code == 2
+    assert "expected a whole number from 1 on" in capsys.readouterr().err

@@ -182,6 +182,13 @@ def test_a_size_that_does_not_fit_is_refused(script: str) -> None:
     assert "multiple of 128" in done.stderr
 
 
+@pytest.mark.parametrize("option", ["--rounds=-1", "--target=cuda", "--target=wibble"])
+def test_an_option_that_does_not_fit_is_refused(option: str) -> None:
+    done = run(SCRIPTS[0], "--size", "small", option)
+    assert done.returncode == 2
+    assert option.partition("=")[0] in done.stderr.splitlines()[-1]
+
+
 def test_a_wrong_answer_ends_with_status_1() -> None:
     right = torch.ones(4, 4)
     with pytest.raises(SystemExit, match="WRONG: output 0 is not"):

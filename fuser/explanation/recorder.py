@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -13,6 +12,7 @@ from fuser.integrations import coverage, dynamo
 from fuser.integrations.partition_call import PartitionCall
 from fuser.ir.nodes import Fusion
 from fuser.ir.printer import print_fusion
+from fuser.locks import forkable_lock
 from fuser.runtime.plan import Plan
 from fuser.runtime.watching import PLANS
 
@@ -24,7 +24,7 @@ class Recorder:
         self._graphs: list[coverage.Coverage] = []
         self._plans: dict[int, tuple[Fusion, dict[int, Plan]]] = {}
         self._breaks = BreakLog()
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
 
     def add_graph(self, found: coverage.Coverage) -> None:
         """A graph that torch.compile made."""

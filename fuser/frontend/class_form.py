@@ -9,11 +9,11 @@ class Scaled(FusionDefinition):
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from fuser.errors import UnsupportedHookError
+from fuser.warned import warn_user
 
 
 def define_later(definition: AbstractContextManager[object]) -> Callable[[], None] | None:
@@ -37,9 +37,8 @@ def _check_schedules(kind: type) -> None:
             kind=kind.__name__, hook="multidevice_schedule", reason="fusions run on one device"
         )
     if hasattr(kind, "schedule"):
-        warnings.warn(
+        warn_user(
             f"{kind.__name__}.schedule is not called: schedules are fuser's own. Results are "
             "the same; fd.plan(inputs) shows what is run",
             UserWarning,
-            stacklevel=2,
         )

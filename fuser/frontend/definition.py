@@ -9,6 +9,7 @@ from fuser.errors import UnknownMemberError
 from fuser.frontend.arguments import one_of
 from fuser.frontend.calls import explained, explained_calls
 from fuser.frontend.class_form import define_later
+from fuser.frontend.close_names import close_names
 from fuser.frontend.code import CodeMembers
 from fuser.frontend.declarations import Declarations
 from fuser.frontend.fusion import Fusion, fusion_of_number
@@ -75,7 +76,7 @@ class FusionDefinition(Declarations, RunMembers, CodeMembers):
 
     def __getattr__(self, name: str) -> NoReturn:
         """Raises UnknownMemberError, which is an AttributeError; it tells where operations are."""
-        hint = f"; {MEMBERS[name]}" if name in MEMBERS else ""
+        hint = f"; {MEMBERS[name]}" if name in MEMBERS else close_names(name, dir(self))
         if "_slot" not in vars(self):
             hint = f"; {type(self).__name__}.__init__ has to call super().__init__() first"
         if name in TABLE or hasattr(Operations, name):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Iterable
 from typing import Never, Self
 from weakref import WeakValueDictionary
@@ -31,6 +30,7 @@ from fuser.frontend.repro import Inputs
 from fuser.frontend.workbench import NO_INPUTS, Workbench, check_call
 from fuser.ir import nodes
 from fuser.ir.printer import print_fusion
+from fuser.locks import forkable_rlock
 from fuser.pipeline import Executor, Plan
 from fuser.runtime.call import Device
 from fuser.runtime.torch_steps import separated
@@ -52,7 +52,7 @@ class Fusion(Workbench):
         self._recorder: Recorder | None = None
         self._executor: Executor | None = None
         self._later: Callable[[], None] | None = None
-        self._defining = threading.RLock()
+        self._defining = forkable_rlock()
         if fusion_id is None:
             self._id = next(self._ids)
             _FUSIONS[self._id] = self
@@ -84,7 +84,7 @@ class Fusion(Workbench):
         `target` is "cpu", "cuda", "cuda:sm_90" or "emulator", by default what the inputs are on;
         `device` is where it runs without tensor inputs. `save_repro_inputs=True` keeps what
         `last_repro_script` needs, `print_repro=True` prints that script first. `profile=True` times
-        the call for `profile()`, `capture_debug_output=True` keeps what is printed meanwhile for
+        the call for `profile()`, `capture_debug_output=True` keeps what FUSER_DUMP asks for, for
         `debug_output()`. nvFuser's other options are accepted and change nothing. Raises
         EmptyDefinitionError, NoOutputError, and the Input...Errors.
         """
@@ -143,9 +143,12 @@ class Fusion(Workbench):
         return type(self).of, (self.finished("pickle"),)
 
     def begin(self, recorder: Recorder, kind: str) -> None:
-        """Start the only definition it can have. Raises DefinitionOpenError, RedefinitionError."""
+        """Start the only definition it can have. Raises DefinitionOpenError,
+        RedefinitionError, and DefinitionFailedError."""
         if self._recorder is not None and self._recorder.state is State.OPEN:
             raise DefinitionOpenError(operation="with")
+        if self._failure is not None:
+            raise DefinitionFailedError(operation="with", error=self._failure)
         if self._recorder is not None:
             raise RedefinitionError(kind=kind)
         self._recorder = recorder
@@ -158,7 +161,7 @@ class Fusion(Workbench):
             raise DefinitionNotOpenError(operation="__exit__")
         self._recorder.state = State.CLOSED
         if error is not None:
-            self._failure = f"{type(error).__name__}: {error}"
+            self._failure = self._recorder.failure = f"{type(error).__name__}: {error}"
         else:
             debug.dump("python_definition", f"fusion {self._id}", self.__repr__)
             if self._recorder.fusion.outputs:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import ParamSpec, Protocol, cast
@@ -11,6 +10,7 @@ from typing import ParamSpec, Protocol, cast
 from fuser.errors import ArgumentError, ArgumentTypeError
 from fuser.frontend.definition import FusionDefinition
 from fuser.ir.nodes import Fusion, python_int
+from fuser.locks import forkable_lock
 
 P = ParamSpec("P")
 
@@ -32,7 +32,7 @@ class LRUCache:
     def __init__(self, max_fusions: int = 16384) -> None:
         _check_most("LRUCache", max_fusions)
         self._most = max_fusions
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._kept: OrderedDict[Fusion, FusionDefinition] = OrderedDict()
         self._found = self._missed = 0
 

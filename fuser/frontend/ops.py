@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable
 
 from fuser.errors import ArgumentError, UnknownOperationError
 from fuser.frontend.calls import bound
+from fuser.frontend.close_names import close_names
 from fuser.frontend.extern_ops import ExternOps
 from fuser.frontend.factory_ops import FactoryOps
 from fuser.frontend.handles import Handle, Operand, Tensor
@@ -104,5 +104,4 @@ def _pointwise(recorder: Recorder, name: str) -> Callable[..., Handle]:
 def _hint(name: str, known: list[str]) -> str:
     if name in OPERATIONS:
         return f"; {OPERATIONS[name]}"
-    close = difflib.get_close_matches(name, known, n=3)
-    return f"; did you mean {' or '.join(close)}?" if close else "; dir(fd.ops) lists what it has"
+    return close_names(name, known) or "; dir(fd.ops) lists what it has"

@@ -11,6 +11,7 @@ from fuser.errors import (
     ArgumentError,
     ArgumentTypeError,
     DefinitionClosedError,
+    DefinitionFailedError,
     DefinitionNotOpenError,
     DimensionError,
     ForeignValueError,
@@ -45,11 +46,14 @@ class Recorder:
     """Appends inputs, operations and outputs to one fusion while the definition is open.
 
     Every method takes the name of the user's operation, for its errors. All of them raise
-    DefinitionNotOpenError or DefinitionClosedError outside the definition's block.
+    DefinitionNotOpenError, DefinitionClosedError or DefinitionFailedError outside the definition's
+    block.
     """
 
     def __init__(self) -> None:
         self.state = State.NEW
+        self.failure: str | None = None
+        """The error that has ended the block."""
         self._builder = FusionBuilder()
         self._numbers: dict[Value, Number] = {}
         self._finished: Fusion | None = None
@@ -150,9 +154,11 @@ class Recorder:
         return handle.value
 
     def check_open(self, operation: str) -> None:
-        """Raises DefinitionNotOpenError or DefinitionClosedError."""
+        """Raises DefinitionNotOpenError, DefinitionClosedError or DefinitionFailedError."""
         if self.state is State.NEW:
             raise DefinitionNotOpenError(operation=operation)
+        if self.failure is not None:
+            raise DefinitionFailedError(operation=operation, error=self.failure)
         if self.state is State.CLOSED:
             raise DefinitionClosedError(operation=operation)
 

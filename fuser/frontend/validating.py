@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
@@ -21,6 +20,7 @@ from fuser.ir.nodes import (
     Statement,
 )
 from fuser.ir.random_numbers import State, recorded_states
+from fuser.locks import forkable_lock
 
 
 def before_updates(fusion: Fusion, inputs: Inputs) -> list[torch.Tensor | Number]:
@@ -77,7 +77,7 @@ def all_results(
 RandomStates = tuple[torch.Tensor, dict[torch.device, torch.Tensor]]
 
 
-_VALIDATING = threading.Lock()
+_VALIDATING = forkable_lock()
 """Held while states of generators, which all threads share, are set back."""
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from contextlib import nullcontext, redirect_stdout
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 
+from fuser import debug
 from fuser.errors import CallError, NothingSavedError
 from fuser.frontend.arguments import boolean, integer, sequence
 from fuser.frontend.calls import explained_calls
@@ -30,6 +30,7 @@ from fuser.pipeline import Executor, Plan
 from fuser.runtime.call import Device
 from fuser.runtime.placed import Run
 from fuser.runtime.profile import Profile
+from fuser.runtime.toolchain import find_compiler, why_none
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -206,11 +207,12 @@ class Workbench(ABC):
         """
         plan = self._checked(operation).last_plan()
         if plan is None:
-            raise NothingSavedError(
-                operation=operation,
-                missing="nothing was planned and executed",
-                remedy="call execute(inputs) first, or plan(inputs)",
-            )
+            why, first = "", "call execute(inputs) first, or plan(inputs)"
+            if find_compiler() is None:
+                why = f" ({why_none()}, so what CPU tensors need runs unfused in torch)"
+                first = "plan(inputs) tells what kernels there would be"
+            missing = f"nothing was planned and executed{why}"
+            raise NothingSavedError(operation=operation, missing=missing, remedy=first)
         return plan
 
     def is_compiled(
@@ -231,9 +233,9 @@ class Workbench(ABC):
         return self._checked("settled").settled(inputs, target=target, device=device)
 
     def debug_output(self) -> str | None:
-        """What was printed during the last `execute(..., capture_debug_output=True)`: dumps.
+        """The dumps of the last `execute(..., capture_debug_output=True)`, which are not printed.
 
-        All that Python prints meanwhile, in any thread. None if there was no such call.
+        What other threads dump meanwhile is not there. None if there was no such call.
         """
         return self._printed
 
@@ -255,19 +257,27 @@ class Workbench(ABC):
             self._saved = Saved([form_of(given) for given in listed(inputs)], target, device)
         if options.get("print_repro"):
             print(self.repro_script_for(inputs, target=target, device=device), end="")
-        given, printed = flattened(inputs), io.StringIO()
-        captures = options.get("capture_debug_output")
-        try:
-            with redirect_stdout(printed) if captures else nullcontext():
-                if not (options.get("profile") or PROFILERS):
-                    return executor.execute(given, target=target, device=device)
-                outputs, profile = executor.profile_call(given, target=target, device=device)
-        finally:
-            self._printed = printed.getvalue() if captures else self._printed
+        given = flattened(inputs)
+        with self._capturing() if options.get("capture_debug_output") else nullcontext():
+            is_timed = options.get("profile") or (
+                PROFILERS and executor.has_kernels(given, target=target, device=device)
+            )
+            if not is_timed:
+                return executor.execute(given, target=target, device=device)
+            outputs, profile = executor.profile_call(given, target=target, device=device)
         self._profile = self._numbered(profile)
         for profiler in tuple(PROFILERS):
             profiler.take(self._profile)
         return outputs
+
+    @contextmanager
+    def _capturing(self) -> Generator[None]:
+        """Dumps in the block are kept for `debug_output`, though it fails."""
+        with debug.captured() as printed:
+            try:
+                yield
+            finally:
+                self._printed = printed.getvalue()
 
     def _numbered(self, profile: Profile) -> Profile:
         """A profile that says whose it is."""

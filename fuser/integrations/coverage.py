@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import threading
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from torch.fx import Node
 from fuser.integrations.partition import Partition
 from fuser.integrations.partition_call import PartitionCall
 from fuser.integrations.support import Role, Support
+from fuser.locks import forkable_lock
 from fuser.runtime.watching import Watchers
 
 KEPT_REPORTS = 256
@@ -88,7 +88,7 @@ class Reports:
 
     def __init__(self) -> None:
         self._reports: deque[Coverage] = deque(maxlen=KEPT_REPORTS)
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self.watchers: Watchers[[Coverage]] = Watchers()
         """Told of every report that is added."""
 

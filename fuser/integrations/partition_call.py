@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import operator
 import os
 import warnings
@@ -22,6 +23,7 @@ from fuser.integrations.fx_types import example, hints, is_write, meta_of, tenso
 from fuser.integrations.lowering import Lowering
 from fuser.integrations.repro import write_script
 from fuser.ir.nodes import Fusion
+from fuser.locks import in_child
 from fuser.pipeline import Plan
 from fuser.runtime.placed import Run
 
@@ -141,10 +143,18 @@ def compile_ahead(calls: Sequence[PartitionCall]) -> None:
     """
     for call in calls:
         if call.definition is not None and not any(map(debug.enabled, debug.DUMPS)):
-            _POOL.submit(_compile, call)
+            try:
+                _pool().submit(_compile, call)
+            except RuntimeError:  # the main thread has ended, and no thread begins after that
+                return
 
 
-_POOL = ThreadPoolExecutor(max_workers=os.cpu_count(), thread_name_prefix="fuser-compile")
+@functools.cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=os.cpu_count(), thread_name_prefix="fuser-compile")
+
+
+in_child(_pool.cache_clear)  # its threads are the parent's
 
 
 def _compile(call: PartitionCall) -> None:

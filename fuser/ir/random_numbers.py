@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import functools
 import math
-import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -26,6 +25,7 @@ from fuser.errors import GeneratorError
 from fuser.ir.dtypes import DataType
 from fuser.ir.operations import Random
 from fuser.ir.philox import Words, blocks
+from fuser.locks import forkable_lock
 
 COST = {"uniform": 20, "normal": 45}
 """Instructions for a number of a block that is used up."""
@@ -33,7 +33,7 @@ COST = {"uniform": 20, "normal": 45}
 State = tuple[int, int]
 """A seed and an offset."""
 
-_GENERATOR = threading.Lock()
+_GENERATOR = forkable_lock()
 
 _RECORD: ContextVar[list[State] | None] = ContextVar("_RECORD", default=None)
 

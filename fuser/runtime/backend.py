@@ -225,7 +225,8 @@ class CudaBackend(Backend):
         debug.dump("cuda_full", source.name, source.text)
         debug.dump("compile_params", source.name, " ".join(options(source)))
         if debug.enabled("cuda_to_file"):
-            Path(f"__tmp_kernel{next(_files)}_{source.name}.cu").write_text(source.text)
+            path = Path(f"__tmp_kernel{next(_files)}_{source.name}.cu")
+            debug.write("cuda_to_file", path, source.text)
 
     def resources(self, source: KernelSource) -> Resources:
         cubin = compile_cuda(source, self._target.arch)

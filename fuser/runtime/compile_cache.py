@@ -6,12 +6,12 @@ not being made there: who needs it, makes it.
 
 from __future__ import annotations
 
-import os
-import threading
 import weakref
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
+
+from fuser.locks import forkable_lock, in_child
 
 Result = TypeVar("Result")
 
@@ -22,7 +22,7 @@ class CompileCache(Generic[Result]):
 
     def __init__(self, capacity: int | None = None) -> None:
         self._capacity = capacity
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._made: dict[Hashable, Result] = {}
         self._being_made: dict[Hashable, Future[Result]] = {}
         self.find = self._made.get
@@ -54,18 +54,16 @@ class CompileCache(Generic[Result]):
         return result
 
     def without_others(self) -> None:
-        """In a forked process: nothing is being made, and nobody holds the lock."""
-        self._lock = threading.Lock()
+        """In a forked process: nothing is being made."""
         self._being_made.clear()
 
 
 _CACHES: weakref.WeakSet[CompileCache[Any]] = weakref.WeakSet()
 
 
-def _in_child() -> None:
+def _without_others() -> None:
     for cache in _CACHES:
         cache.without_others()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+in_child(_without_others)

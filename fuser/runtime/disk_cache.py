@@ -16,15 +16,15 @@ import hashlib
 import os
 import stat
 import tempfile
-import threading
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 from fuser import debug
+from fuser.locks import forkable_lock
 from fuser.runtime.stats import count
+from fuser.warned import warn_user
 
 LIMIT_BYTES = 256 << 20
 """What the directory may hold; what was not used for longest goes first."""
@@ -43,7 +43,7 @@ class DiskCache:
     def __init__(self, directory: Path, limit: int = LIMIT_BYTES) -> None:
         self._directory = directory
         self._limit = limit
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._usable: bool | None = None
         self._warned = False
         self._until_sweep = 0
@@ -137,7 +137,7 @@ class DiskCache:
         if not self._warned:
             self._warned = True
             off = "FUSER_CACHE_DIR names another directory, FUSER_CACHE=0 does without"
-            warnings.warn(f"{message} ({off})", RuntimeWarning, stacklevel=2)
+            warn_user(f"{message} ({off})")
 
 
 def kept(key: str, make: Callable[[], bytes], use: Callable[[bytes], Result]) -> Result:

@@ -3,36 +3,37 @@
 The C library returns freed blocks above 32 MiB to the system at once, and smaller ones at its
 discretion, so a large output is paged in anew: 45 to 55 ms for 100 MB. The pool keeps such
 storages and hands one out again when nothing but the pool holds it: no tensor, no view, no user.
-New ones ask for huge pages.
+New ones ask for huge pages. FUSER_POOL_MIB says how much it may keep.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
-import os
 import sys
-import threading
 from collections import OrderedDict
 
 import torch
+
+from fuser import debug
+from fuser.locks import forkable_lock, in_child
+from fuser.runtime.memory_limit import memory_limit
 
 POOLED_BYTES = 1 << 20
 """Outputs from this size on come from the pool."""
 
 
-def _capacity() -> int:
-    """An eighth of the machine's memory, at least 1 GiB."""
-    try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not every system says
-        memory = 0
-    return max(memory // 8, 1 << 30)
+LEAST_BYTES = 64 << 20
 
 
-CAPACITY_BYTES = _capacity()
-"""What the pool may hold on to while nobody uses it; older storages go first. A training step that
-frees more than this pages its memory in again."""
+def capacity_bytes() -> int:
+    """What the pool may hold on to while nobody uses it: what FUSER_POOL_MIB says, by default an
+    eighth of the memory that the process may have, at least 64 MiB. A training step that frees more
+    than this pages its memory in again."""
+    asked = debug.pool_bytes()
+    return max(memory_limit() // 8, LEAST_BYTES) if asked is None else asked
+
 
 _UNSHARED = 2
 """What getrefcount says of an object that only a dictionary holds: that, and its argument."""
@@ -44,9 +45,11 @@ _MADV_HUGEPAGE = 14
 class OutputPool:
     """Storages by size, least recently used first. Safe from several threads."""
 
-    def __init__(self, capacity: int = CAPACITY_BYTES) -> None:
-        self._capacity = capacity
-        self._lock = threading.Lock()
+    def __init__(self, capacity: int | None = None) -> None:
+        self._asked = capacity
+        self._capacity = 0
+        """That, or what the process may have; looked up when a storage is made."""
+        self._lock = forkable_lock()
         self._storages: OrderedDict[int, torch.UntypedStorage] = OrderedDict()
         self._bytes: dict[int, int] = {}
         """What they had when they were made: who uses one may resize it."""
@@ -60,7 +63,7 @@ class OutputPool:
         """An uninitialized CPU tensor in a storage of `nbytes` that nobody else holds."""
         with self._lock:
             storage = self._take(nbytes) or self._make(nbytes)
-            self._evict()
+            self._evict(self._capacity)
             tensor = torch.empty(0, dtype=dtype, device="cpu")
             return tensor.set_(storage, 0, sizes, strides)  # pyright: ignore[reportArgumentType]
 
@@ -95,7 +98,8 @@ class OutputPool:
         return tensors_and_object == 1 and sys.getrefcount(self._storages[key]) == _UNSHARED
 
     def _make(self, nbytes: int) -> torch.UntypedStorage:
-        storage = torch.UntypedStorage(nbytes)
+        self._capacity = capacity_bytes() if self._asked is None else self._asked
+        storage = self._allocated(nbytes)
         _ask_for_huge_pages(storage.data_ptr(), nbytes)
         if nbytes <= self._capacity:
             key = storage.data_ptr()
@@ -106,16 +110,23 @@ class OutputPool:
             self._held += nbytes
         return storage
 
-    def _evict(self) -> None:
-        """Forget unused storages, the oldest first, down to the capacity; and those that moved."""
-        if self._held <= self._capacity:
+    def _allocated(self, nbytes: int) -> torch.UntypedStorage:
+        """New memory; where there is no room for it, in place of what nobody uses."""
+        with contextlib.suppress(RuntimeError):
+            return torch.UntypedStorage(nbytes)
+        self._evict(0)
+        return torch.UntypedStorage(nbytes)
+
+    def _evict(self, most: int) -> None:
+        """Forget unused storages, the oldest first, down to `most` bytes; and those that moved."""
+        if self._held <= most:
             return
         for key in [key for key in self._storages if self._storages[key].data_ptr() != key]:
             self._forget(key)
         unused = {key: self._bytes[key] for key in self._storages if self._is_free(key)}
         held = sum(unused.values())
         for key, nbytes in unused.items():
-            if held <= self._capacity:
+            if held <= most:
                 return
             held -= nbytes
             self._forget(key)
@@ -140,3 +151,4 @@ def _ask_for_huge_pages(address: int, nbytes: int) -> None:
 
 
 POOL = OutputPool()
+in_child(POOL.clear)  # another thread may have been in the middle of a change

@@ -8,8 +8,11 @@ import functools
 import itertools
 import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path
+
+from fuser.errors import TemporaryFolderError
 
 _numbers = itertools.count()
 
@@ -17,14 +20,24 @@ _numbers = itertools.count()
 def private_directory() -> Path:
     """Where this process keeps what it compiles and loads; removed when it ends.
 
-    A fork has one of its own, since its parent may end before it does.
+    A fork has one of its own, since its parent may end before it does. Raises TemporaryFolderError
+    where there can be none.
     """
-    return _directory_of(os.getpid())
+    path = _directory_of(os.getpid())
+    if not _is_own(path):  # old files in temporary folders are cleaned away
+        _directory_of.cache_clear()
+        path = _directory_of(os.getpid())
+    return path
 
 
 @functools.cache
 def _directory_of(process: int) -> Path:
-    path = Path(tempfile.mkdtemp(prefix="fuser-"))
+    try:
+        path = Path(tempfile.mkdtemp(prefix="fuser-"))
+    except OSError as error:
+        folder = error.filename and os.path.dirname(error.filename)
+        named = folder or os.environ.get("TMPDIR", "a temporary folder")
+        raise TemporaryFolderError(folder=named, reason=error.strerror) from error
 
     def remove() -> None:
         if os.getpid() == process:  # not a fork of it
@@ -34,20 +47,59 @@ def _directory_of(process: int) -> Path:
     return path
 
 
+def _is_own(path: Path) -> bool:
+    """Whether it is there, and a folder of this user."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+
+
 def new_stem(name: str) -> Path:
     """A path without suffix that nothing else in the process has: no loaded file is overwritten."""
     return private_directory() / f"{name}_{os.getpid()}_{next(_numbers)}"
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file of this process. Raises TemporaryFolderError."""
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise TemporaryFolderError(folder=path.parent, reason=error.strerror) from error
 
 
 def load_library(image: bytes, name: str, mode: int = ctypes.DEFAULT_MODE) -> ctypes.CDLL:
     """Load a shared library from its bytes, which the caller vouches for.
 
     Its file needs no name once it is loaded. Raises OSError where they are no library of this
-    machine.
+    machine, and TemporaryFolderError where none can be loaded.
     """
     path = new_stem(name).with_suffix(".so")
     try:
-        path.write_bytes(image)
+        write_private(path, image)
         return ctypes.CDLL(str(path), mode=mode)
+    except OSError:
+        if os.statvfs(path.parent).f_flag & os.ST_NOEXEC:
+            reason = "files there cannot be executed, as it is mounted noexec"
+            raise TemporaryFolderError(folder=path.parent, reason=reason) from None
+        raise
     finally:
         path.unlink(missing_ok=True)
+
+
+def is_of_this_machine(library: Path) -> bool:
+    """Whether a file is there that was compiled for the processor that Python is compiled for, as
+    far as a system says."""
+    ours = _machine_of(Path("/proc/self/exe"))
+    return library.exists() and (ours is None or _machine_of(library) == ours)
+
+
+def _machine_of(program: Path) -> tuple[bytes, bytes] | None:
+    """What the head of an ELF file says: mark, width and order of words; processor."""
+    try:
+        with program.open("rb") as file:
+            head = file.read(20)
+    except OSError:
+        return None
+    return head[:6], head[18:]

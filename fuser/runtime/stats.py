@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable
 
-_LOCK = threading.Lock()
+from fuser.locks import forkable_lock
+
+_LOCK = forkable_lock()
 _COUNTS = {"plans_built": 0, "kernels_compiled": 0, "kernels_loaded_from_disk": 0}
 _CALLS: dict[int, itertools.count[int]] = {}
 """By how many kernels a call launches, so many calls."""

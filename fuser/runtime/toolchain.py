@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import threading
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuser.errors import CompilationError, CompilerError
+from fuser.errors import (
+    CompilationError,
+    CompilerError,
+    CompilerInterruptedError,
+    TemporaryFolderError,
+)
 from fuser.runtime.disk_cache import kept
-from fuser.runtime.shared_library import new_stem
+from fuser.runtime.shared_library import is_of_this_machine, new_stem, write_private
+from fuser.warned import warn_user
 
 _CANDIDATES = ("g++", "clang++", "c++")
 _WITHOUT_LANGUAGE_LIBRARIES = ("-nodefaultlibs", "-lm", "-lgcc")
@@ -22,6 +29,9 @@ _C = "-lc"
 _GENTLER = (("-fno-tree-slp-vectorize",), ("-O1",))
 """Options that are added where a compiler fails, one set after another: some crash in an
 optimization (g++ 12 in that of straight lines to vectors), or run out of memory."""
+_ON_REQUEST = (signal.SIGINT, signal.SIGTERM)
+"""What ends a compiler because somebody wants it: it is not asked again."""
+_FULL = os.strerror(errno.ENOSPC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +66,8 @@ class Compiler:
         """Compile `source` to the shared library `library`; `linked` are options for the linker.
 
         Where the compiler fails it is asked again, for less. Raises CompilationError with the
-        compiler's first messages and the path of the source, and CompilerError where nothing can be
-        compiled with these flags.
+        compiler's first messages and the path of the source, CompilerError where nothing can be
+        compiled with these flags, CompilerInterruptedError, and TemporaryFolderError.
         """
         try:
             _shared_library(self, source, library, flags, linked)
@@ -71,7 +81,7 @@ class Compiler:
     def image(self, source: Path, flags: tuple[str, ...], linked: tuple[str, ...] = ()) -> bytes:
         """The bytes of the shared library that `source` compiles to.
 
-        Raises CompilationError, CompilerError.
+        Raises what `shared_library` does.
         """
         library = new_stem(source.stem).with_suffix(".so")
         try:
@@ -85,17 +95,19 @@ class Compiler:
     ) -> bytes:
         """`image` of a text; its file stays only where it does not compile, as the error names it.
 
-        Raises CompilationError, CompilerError.
+        Raises what `shared_library` does.
         """
         source = new_stem(name).with_suffix(".cpp")
-        source.write_text(text)
+        stays = False
         try:
-            made = self.image(source, flags, linked)
-        except CompilerError:
-            source.unlink()
+            write_private(source, text.encode())
+            return self.image(source, flags, linked)
+        except CompilationError:
+            stays = True
             raise
-        source.unlink()
-        return made
+        finally:
+            if not stays:
+                source.unlink(missing_ok=True)
 
 
 @functools.cache
@@ -149,7 +161,14 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     """What a compiler says. A file that is marked as a program, and is none, says why."""
     silent = subprocess.DEVNULL  # programs that are no compilers may wait for it
     try:
-        return subprocess.run(command, stdin=silent, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            command,
+            stdin=silent,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
     except OSError as error:
         return subprocess.CompletedProcess(command, 1, "", str(error))
 
@@ -161,12 +180,21 @@ def _shared_library(
     flags: tuple[str, ...],
     linked: tuple[str, ...],
 ) -> None:
-    """Compile. Raises CompilationError."""
+    """Compile. Raises CompilationError, CompilerInterruptedError, TemporaryFolderError."""
     ends = ["-shared", "-fPIC", "-o", str(library), str(source), *linked]
     done = _run([*compiler.command, *flags, *ends])
-    if done.returncode != 0 or not library.exists():
-        log = done.stderr or f"it ended with {done.returncode}, and wrote nothing"
-        raise CompilationError(compiler=compiler.name, source=str(source), log=log)
+    if done.returncode == 0 and is_of_this_machine(library):
+        return
+    for asked in _ON_REQUEST:
+        if done.returncode in (-asked, 128 + asked):  # the latter is what shells say
+            raise CompilerInterruptedError(
+                compiler=compiler.name, signal=asked.name, source=source.name
+            )
+    if _FULL in done.stderr:
+        raise TemporaryFolderError(folder=library.parent, reason=_FULL)
+    wrote = "no library of this machine" if library.exists() else "nothing"
+    log = done.stderr or f"it ended with {done.returncode}, and wrote {wrote}"
+    raise CompilationError(compiler=compiler.name, source=str(source), log=log)
 
 
 def _compiles(
@@ -184,14 +212,14 @@ def _compiles(
 
 
 def _compile_loop(compiler: Compiler, flags: tuple[str, ...], linked: tuple[str, ...]) -> None:
-    """Compile a parallel loop, and keep nothing of it. Raises CompilationError."""
+    """Compile a parallel loop, and keep nothing of it. Raises what `_shared_library` does."""
     source = new_stem("parallel").with_suffix(".cpp")
     library = source.with_suffix(".so")
-    source.write_text(_PARALLEL)
     try:
+        write_private(source, _PARALLEL.encode())
         _shared_library(compiler, source, library, flags, linked)
     finally:
-        source.unlink()
+        source.unlink(missing_ok=True)
         library.unlink(missing_ok=True)
 
 
@@ -256,9 +284,7 @@ def warn_without_compiler() -> None:
     """Say, once in a process, that fusions run unfused."""
     if not _warned.is_set():
         _warned.set()
-        warnings.warn(
+        warn_user(
             f"{why_none()}, so fusions run unfused in torch; install g++ or clang++ "
-            "(Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++), or name one in CXX",
-            RuntimeWarning,
-            stacklevel=4,
+            "(Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++), or name one in CXX"
         )

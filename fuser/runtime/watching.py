@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Generic, ParamSpec
 
 from fuser.ir.nodes import Fusion
+from fuser.locks import forkable_lock
 from fuser.runtime.plan import Plan
 
 Told = ParamSpec("Told")
@@ -18,7 +18,7 @@ class Watchers(Generic[Told]):
 
     def __init__(self) -> None:
         self._watchers: list[Callable[Told, None]] = []
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
 
     @contextmanager
     def watching(self, watcher: Callable[Told, None]) -> Generator[None]:

@@ -174,6 +174,9 @@ def test_error_in_the_block_propagates_and_spoils_the_definition() -> None:
     ):
         fd.execute([torch.ones(1)])
     assert fd.validate_definition()[0] is False
+    for again in (fd.__enter__, lambda: fd.define_tensor(shape=[-1]), lambda: fd.plan([])):
+        with pytest.raises(errors.DefinitionFailedError, match=r"Zero.*; make a new FusionDef"):
+            again()
 
 
 def test_execution_before_a_definition_is_refused() -> None:

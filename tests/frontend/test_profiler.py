@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 
 import pytest
 import torch
@@ -126,6 +129,16 @@ def test_nothing_is_timed_without_a_compiler(monkeypatch: pytest.MonkeyPatch) ->
         doubling().execute([X.clone()], profile=True)
 
 
+@pytest.mark.filterwarnings("ignore:.*fusions run unfused")
+def test_a_profiler_changes_nothing_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuser.pipeline.find_compiler", lambda: None)
+    x = X.clone()
+    with PythonProfiler() as prof:
+        (result,) = doubling().execute([x])
+    assert torch.equal(result, -X)
+    assert prof.profiles == ()
+
+
 def test_what_is_printed_during_a_call_can_be_kept(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -139,6 +152,43 @@ def test_what_is_printed_during_a_call_can_be_kept(
     assert fd.debug_output() == ""
     with pytest.raises(errors.InputCountError):
         fd.execute([], capture_debug_output=True)
+
+
+def test_threads_keep_their_own_dumps_and_print_what_they_print(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(debug, "enabled", lambda name: name == "fusion_ir_original")
+    both, stdout = threading.Barrier(2), sys.stdout
+    kept: dict[float, str] = {}
+
+    def work(factor: float) -> None:
+        with FusionDefinition() as fd:
+            fd.add_output(fd.define_tensor([-1]) * factor)
+        both.wait(60)
+        for size in (3, 4):
+            fd.execute([torch.ones(size)], capture_debug_output=True)
+            kept[factor] = fd.debug_output() or ""
+            print(f"printed {factor}")
+
+    threads = [threading.Thread(target=work, args=(factor,)) for factor in (2.5, 3.5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sys.stdout is stdout
+    assert capsys.readouterr().out.count("printed") == 4
+    for own, other in ((2.5, 3.5), (3.5, 2.5)):
+        assert f"{own}" in kept[own]
+        assert f"{other}" not in kept[own]
+
+
+def test_a_failed_call_keeps_its_dumps_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debug, "enabled", lambda name: name == "fusion_ir_original")
+    monkeypatch.setattr("fuser.planning.concretize_for", mock.Mock(side_effect=ValueError))
+    fd = doubling()
+    with pytest.raises(ValueError):  # noqa: PT011
+        fd.execute([X.clone()], capture_debug_output=True)
+    assert (fd.debug_output() or "").startswith("=== fusion_ir_original")
 
 
 def test_inputs_and_outputs_are_handles() -> None:

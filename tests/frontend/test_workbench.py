@@ -339,3 +339,16 @@ def test_arguments_that_are_no_lists_are_named() -> None:
             call(3)
     with pytest.raises(errors.ArgumentTypeError, match="numbers must be a bool, got 2"):
         fd.repro_script_for([x], numbers=2)
+
+
+@pytest.mark.filterwarnings("ignore:.*fusions run unfused")
+def test_what_ran_unfused_has_no_code_for_want_of_a_compiler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in ("fuser.pipeline", "fuser.frontend.workbench"):
+        monkeypatch.setattr(f"{module}.find_compiler", lambda: None)
+    with FusionDefinition() as fd:
+        fd.add_output(fd.define_tensor([-1]) * 2.0)
+    fd.execute([torch.ones(3)])
+    with pytest.raises(errors.NothingSavedError, match=r"unfused in torch\); plan\(inputs\) tells"):
+        fd.last_cuda_code()

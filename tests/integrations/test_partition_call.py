@@ -114,7 +114,7 @@ def turned(tensor: torch.Tensor) -> torch.Tensor:
 
 def test_kernels_are_compiled_before_the_call(monkeypatch) -> None:
     pool = ThreadPoolExecutor(2)
-    monkeypatch.setattr(partition_call, "_POOL", pool)
+    monkeypatch.setattr(partition_call, "_pool", lambda: pool)
     x = torch.randn(37, 11)
     call = PartitionCall(module_of(aten.logical_xor.default, x, x).graph, "ahead")
     compile_ahead([call])
@@ -123,6 +123,16 @@ def test_kernels_are_compiled_before_the_call(monkeypatch) -> None:
     assert not call(x, x)[0].any()
     assert kernels_made() == made
     assert fuser.stats()["plans_built"] == plans
+
+
+def test_where_no_thread_begins_kernels_are_compiled_at_the_call(monkeypatch) -> None:
+    ended = ThreadPoolExecutor(1)
+    ended.shutdown()
+    monkeypatch.setattr(partition_call, "_pool", lambda: ended)
+    x = torch.randn(3, 17)
+    call = PartitionCall(module_of(aten.cosh.default, x).graph, "later")
+    compile_ahead([call])
+    torch.testing.assert_close(call(x)[0], x.cosh())
 
 
 def test_a_partition_has_a_plan_without_inputs() -> None:

@@ -1,15 +1,26 @@
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 import torch
 
-from fuser import DataType, FusionDefinition
+from fuser import DataType, FusionDefinition, debug
+from fuser.errors import PoolSizeError
 from fuser.runtime import output_pool
-from fuser.runtime.output_pool import OutputPool
+from fuser.runtime.output_pool import LEAST_BYTES, OutputPool, capacity_bytes
 
 BYTES = 4096
+
+
+@pytest.fixture
+def reread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The environment is read again, in the test and after it."""
+    monkeypatch.delenv("FUSER_POOL_MIB", raising=False)
+    debug.reload()
+    yield
+    monkeypatch.undo()
+    debug.reload()
 
 
 def take(pool: OutputPool, nbytes: int = BYTES) -> torch.Tensor:
@@ -117,6 +128,54 @@ def test_clearing_forgets_storages_but_leaves_them_to_their_users():
     assert pool.held_bytes() == 0
     assert take(pool).data_ptr() != tensor.data_ptr()
     assert tensor.sum() == 3 * BYTES // 4
+
+
+def test_where_there_is_no_room_what_nobody_uses_makes_some(monkeypatch: pytest.MonkeyPatch):
+    pool, made = OutputPool(), torch.UntypedStorage
+    unused, in_use = take(pool), take(pool)
+    del unused
+
+    def limited(nbytes: int) -> torch.UntypedStorage:
+        if pool._held + nbytes > 3 * BYTES:
+            raise RuntimeError("can't allocate memory")
+        return made(nbytes)
+
+    monkeypatch.setattr(torch, "UntypedStorage", limited)
+    assert take(pool, 2 * BYTES).nbytes == 2 * BYTES
+    assert pool.held_bytes() == 3 * BYTES
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        take(pool, 3 * BYTES)
+    assert in_use.nbytes == BYTES
+
+
+@pytest.mark.usefixtures("reread")
+def test_the_process_says_how_much_is_kept(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(output_pool, "memory_limit", lambda: 2 << 30)
+    assert capacity_bytes() == 256 << 20
+    monkeypatch.setattr(output_pool, "memory_limit", lambda: 1 << 20)
+    assert capacity_bytes() == LEAST_BYTES
+
+
+@pytest.mark.usefixtures("reread")
+@pytest.mark.parametrize(("mib", "kept"), [("0", 0), ("1", 1 << 20)])
+def test_the_environment_says_how_much_is_kept(
+    mib: str, kept: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("FUSER_POOL_MIB", mib)
+    debug.reload()
+    pool = OutputPool()
+    for _ in range(2):
+        take(pool, 1 << 20)
+    assert pool.held_bytes() == kept
+
+
+@pytest.mark.parametrize("word", ["much", "-1", "1.5", "1G"])
+@pytest.mark.usefixtures("reread")
+def test_what_is_no_size_is_refused(word: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("FUSER_POOL_MIB", word)
+    debug.reload()
+    with pytest.raises(PoolSizeError, match=f"FUSER_POOL_MIB is '{word}'; it is a whole number"):
+        debug.pool_bytes()
 
 
 def test_threads_never_share_a_storage():

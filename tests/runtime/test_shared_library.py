@@ -1,12 +1,16 @@
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from fuser.codegen import KernelSource
-from fuser.errors import CompilationError
+from fuser.errors import CompilationError, TemporaryFolderError
+from fuser.runtime import shared_library
 from fuser.runtime.cpu import compile_cpu
 from fuser.runtime.emulator import build
 from fuser.runtime.shared_library import load_library, private_directory
@@ -86,3 +90,34 @@ def test_what_is_no_library_leaves_nothing():
     with pytest.raises(OSError, match="no_library"):
         load_library(b"nothing", "no_library")
     assert files_of("no_library") == []
+
+
+def test_a_folder_that_was_cleaned_away_is_made_again():
+    before = private_directory()
+    shutil.rmtree(before)
+    compile_cpu(source("after_cleaning")).launch(False)
+    assert private_directory() != before
+    assert private_directory().stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_of_which_nothing_is_executed_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "statvfs", lambda _: mock.Mock(f_flag=os.ST_NOEXEC))
+    with pytest.raises(TemporaryFolderError, match=r"fuser-\w+: .* mounted noexec; .* TMPDIR"):
+        load_library(b"nothing", "not_executed")
+    assert files_of("not_executed") == []
+
+
+def test_a_folder_that_takes_no_files_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Path, "write_bytes", mock.Mock(side_effect=OSError(28, "it is full")))
+    with pytest.raises(TemporaryFolderError, match=r"compiled in .*fuser-\w+: it is full; name"):
+        compile_cpu(source("not_written"))
+    assert files_of("not_written") == []
+
+
+def test_without_a_temporary_folder_the_error_names_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(shared_library, "_is_own", lambda _: False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    with pytest.raises(TemporaryFolderError, match=rf"in {tmp_path}/none: No such file"):
+        private_directory()

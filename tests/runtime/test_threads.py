@@ -240,3 +240,38 @@ def test_a_fork_plans_though_its_parent_was_planning():
         timeout=60,
     )
     assert done.stdout == "[2.0, 2.0]\n", done.stderr
+
+
+AFTER_THE_MAIN_THREAD = """
+import atexit, sys, threading
+import torch
+from fuser import FusionDefinition
+
+def work():
+    if sys.argv[1] == "thread":
+        threading.main_thread().join()
+    x = torch.ones(4, 5)
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        fd.add_output(t * 2.5)
+        if sys.argv[2] == "2":
+            fd.add_output(fd.ops.sum(fd.ops.segment_set(t + 1.0), [0, 1]))
+    assert len(fd.plan([x]).kernels) == int(sys.argv[2])
+    print(fd.execute([x])[0].sum().item(), flush=True)
+
+atexit.register(work) if sys.argv[1] == "atexit" else threading.Thread(target=work).start()
+"""
+
+
+@pytest.mark.parametrize("kernels", ["1", "2"])
+@pytest.mark.parametrize("where", ["thread", "atexit"])
+def test_kernels_are_compiled_after_the_main_thread_has_ended(where: str, kernels: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", AFTER_THE_MAIN_THREAD, where, kernels],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout == "50.0\n", done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,14 @@ import pytest
 import torch
 
 from fuser import FusionDefinition
-from fuser.errors import CompilationError, CompilerError, TargetError
+from fuser.errors import (
+    CompilationError,
+    CompilerError,
+    CompilerInterruptedError,
+    TargetError,
+    TemporaryFolderError,
+)
+from fuser.runtime.shared_library import private_directory
 from fuser.runtime.toolchain import Compiler, find_compiler
 
 OURS = find_compiler()
@@ -141,3 +149,48 @@ def test_cxx_is_named_where_a_target_needs_a_compiler(
         fd.add_output(fd.define_tensor(shape=[-1], contiguity=True) * 2.0)
     with pytest.raises(TargetError, match="CXX names '/nonexistent', which is no program"):
         fd.profile([torch.ones(3)], target=target)
+
+
+def failing(path: Path, command: str) -> Compiler:
+    """A compiler that notes each start in a file beside it, and then does what is said."""
+    path.write_text(f"#!/bin/sh\necho start >> {path}.starts\n{command}\n")
+    path.chmod(0o755)
+    return Compiler((str(path),), "1.0")
+
+
+@pytest.mark.parametrize(
+    ("command", "signal"),
+    [("kill -INT $$", "SIGINT"), ("kill -TERM $$", "SIGTERM"), ("exit 130", "SIGINT")],
+)
+def test_a_compiler_that_somebody_ended_is_not_asked_again(
+    tmp_path: Path, command: str, signal: str
+) -> None:
+    compiler = failing(tmp_path / "g++", command)
+    with pytest.raises(CompilerInterruptedError, match=rf"was interrupted by {signal} wh"):
+        compiler.image_of_text(TEXT, "answer_interrupted", ())
+    assert (tmp_path / "g++.starts").read_text() == "start\n"
+    assert list(private_directory().glob("*answer_interrupted*")) == []
+
+
+def test_messages_may_be_of_any_encoding(tmp_path: Path) -> None:
+    compiler = failing(tmp_path / "g++", r"printf '\377 \351rreur' >&2; exit 1")
+    with pytest.raises(CompilerError, match="rreur"):
+        compiler.image_of_text(TEXT, "answer", ())
+
+
+def test_a_full_disk_is_not_the_compilers_fault(tmp_path: Path) -> None:
+    compiler = failing(tmp_path / "g++", "echo 'ld: No space left on device' >&2; exit 1")
+    with pytest.raises(TemporaryFolderError, match=r"fuser-\w+: No space .* in TMPDIR"):
+        compiler.image_of_text(TEXT, "answer_full", ())
+    assert list(private_directory().glob("*answer_full*")) == []
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
+@pytest.mark.parametrize("written", ["garbage", "", r"\177ELF\001\001\001"])
+def test_what_writes_no_library_of_this_machine_is_no_compiler(
+    tmp_path: Path, written: str
+) -> None:
+    finds = 'for word; do [ "$last" = -o ] && out=$word; last=$word; done'
+    compiler = failing(tmp_path / "g++", f"{finds}; printf '{written}' > $out")
+    with pytest.raises(CompilerError, match="ended with 0, and wrote no library of this machine"):
+        compiler.image_of_text(TEXT, "answer", ())

@@ -6,13 +6,13 @@ import ctypes
 import functools
 import platform
 import re
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuser.errors import TargetError
+from fuser.locks import forkable_lock
 from fuser.runtime.compile_cache import CompileCache
 from fuser.runtime.disk_cache import kept, kept_kernel
 from fuser.runtime.emulator.launch import (
@@ -34,7 +34,7 @@ _ALIGNED = r"(?:(?:alignas|__align__)\s*\([^)]*\)\s*)?"
 _DYNAMIC_SHARED = re.compile(
     rf"{_ALIGNED}\bextern\s+{_ALIGNED}__shared__\s+{_ALIGNED}([^;\[]+?)\s*(\w+)\s*\[\s*\]\s*;"
 )
-_launch_lock = threading.Lock()
+_launch_lock = forkable_lock()
 
 
 class Kernel(ctypes.Structure):
