@@ -54,7 +54,7 @@ class Rows:
     """Whether processors cannot share a row: it is swept again, and what is loaded of it is not
     kept, or two of these happen to it: it is folded, scanned, folded into what all rows are."""
     in_columns: bool = False
-    """Whether neighbouring rows, not elements of a row, are neighbours in memory."""
+    """Whether neighbouring rows, not elements of a row, are neighbours in memory, and folded."""
     in_strips: bool = False
     """Of rows that are swept again: whether they are columns in memory, many side by side."""
 
@@ -139,7 +139,10 @@ class _Walk:
         return replace(found, swept_twice=twice, is_alone=is_alone)
 
     def _are_in_columns(self, members: Sequence[int]) -> bool:
-        """Whether neighbours in memory are neighbouring rows."""
+        """Whether neighbours in memory are neighbouring rows. Those that are scanned are not counted
+        so: the fewer there are, the more threads has each."""
+        if self._along:
+            return False
         reads = (read.value for member in members for read in self._operations.reads[member])
         largest = largest_value(self._operations, members)
         return self._operations.innermost(reads, largest) in self._kept
