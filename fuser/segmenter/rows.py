@@ -139,8 +139,8 @@ class _Walk:
         return replace(found, swept_twice=twice, is_alone=is_alone)
 
     def _are_in_columns(self, members: Sequence[int]) -> bool:
-        """Whether neighbours in memory are neighbouring rows. Those that are scanned are not counted
-        so: the fewer there are, the more threads has each."""
+        """Whether neighbours in memory are neighbouring rows. Those that are scanned are not taken
+        for columns: the fewer there are, the more threads has each."""
         if self._along:
             return False
         reads = (read.value for member in members for read in self._operations.reads[member])

@@ -53,6 +53,19 @@ class _Variance:
     mean: Value
     squares: Value
 
+    @property
+    def part(self) -> tuple[int, ...]:
+        """The sizes of what is read first: a part of the outermost dimension that has so many."""
+        shape = self.of.shape
+        long = (dim for dim in self.dims if shape[dim] >= PART)
+        dim = next(long, max(self.dims, key=lambda dim: shape[dim]))
+        return with_size(shape, dim, max(shape[dim] // PART, 1))
+
+    @property
+    def part_count(self) -> int:
+        """The elements of that for each mean."""
+        return math.prod(self.part[dim] for dim in self.dims)
+
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
@@ -79,7 +92,8 @@ def sample_variances(segmented: SegmentedFusion) -> tuple[Fusion, list[str]]:
         first, second = (kernels.get(sum_) for sum_ in (variance.total, variance.squares))
         return first is not second or (first is not None and first.bytes_read_again > 0)
 
-    found = [variance for variance in _variances(segmented.fusion) if is_read_twice(variance)]
+    several = (each for each in _variances(segmented.fusion) if each.part_count > 1)
+    found = [variance for variance in several if is_read_twice(variance)]
     if not found:
         return segmented.fusion, []
     fusion = remove_dead_code(rewrite(segmented.fusion, _Sampling(found).rule))
@@ -151,10 +165,9 @@ class _Sampling:
 
 def _sums(variance: _Variance, emit: Emitter) -> _Sums:
     of, dims = variance.of, variance.dims
-    part = _Leading(_part(of.shape, dims), emit).of(of)
+    part = _Leading(variance.part, emit).of(of)
     total = emit.add(Reduce("sum", part, dims, keepdim=True))
-    number = math.prod(part.shape[dim] for dim in dims)
-    count = emit.add(Constant(number, DataType.Int, is_size=True))
+    count = emit.add(Constant(variance.part_count, DataType.Int, is_size=True))
     about = emit.add(Pointwise("truediv", (total, count)))
     is_finite = emit.add(Pointwise("isfinite", (about,)))
     zero = emit.add(Constant(0.0, of.dtype))
@@ -201,10 +214,3 @@ class _Leading:
                 return self._emit.add(Pointwise(op, tuple(map(self.of, args))))
             case _:
                 return self._emit.leading(value, own)
-
-
-def _part(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
-    """The sizes of what is read first: a part of the outermost dimension that has so many."""
-    long = (dim for dim in dims if shape[dim] >= PART)
-    dim = next(long, max(dims, key=lambda dim: shape[dim]))
-    return with_size(shape, dim, max(shape[dim] // PART, 1))

@@ -170,6 +170,14 @@ def test_a_processor_keeps_what_it_reads():
     assert not is_sampled(planned((128, 64, 3136), [0, 2], PROCESSOR))
 
 
+def test_one_element_is_no_part():
+    x = torch.randn(8, 17)
+    with FusionDefinition() as fd:
+        for made in moments(fd, fd.from_pytorch(x), [1]):
+            fd.add_output(made)
+    assert not is_sampled(segment_for(fd, x, IDLE))
+
+
 def test_a_mean_alone_is_no_variance():
     x = torch.empty(4, 1 << 20, device="meta")
     with FusionDefinition() as fd:
