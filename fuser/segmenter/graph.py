@@ -31,7 +31,7 @@ from fuser.ir.nodes import (
     operands,
 )
 from fuser.ir.strided import Strided, address_of, is_metadata
-from fuser.segmenter.atoms import NONE, Atoms, AtomSet
+from fuser.segmenter.atoms import NONE, Atoms, AtomSet, Dimension
 from fuser.segmenter.moves import Path, moves_of
 
 POINT_OPERATIONS = Pointwise | Cast | StrideOrder | Full | Iota | Random
@@ -62,7 +62,8 @@ class OperationGraph:
     `reads[j]` lists what reaches node j from outside its own statement: results of other nodes, and
     free values (inputs, extern results and aliases of them). `kept[j]` are the atoms that a
     reduction or a scan keeps, and `scanned[j]` those along which a scan goes, outermost first.
-    `maker` numbers the node or extern that makes a value.
+    `maker` numbers the node or extern that makes a value. `orders` are strides of free values, by
+    the atoms of their dimensions: what kernels make lies alike.
     """
 
     nodes: tuple[Statement, ...]
@@ -74,12 +75,14 @@ class OperationGraph:
     maker: Mapping[Value, int]
     free: Mapping[Value, Strided]
     atoms: Atoms
+    orders: Mapping[tuple[Dimension, ...], tuple[int, ...]]
 
     def innermost(self, loads: Iterable[Value], like: Value) -> int | None:
         """The atom of neighbours in memory of a value, in the order of a load that has the same
-        dimensions, as channels of images may be the last there; None for one element."""
+        dimensions, as channels of images may be the last there, or else of any free value; None for
+        one element."""
         dims = self.atoms.factors(like)
-        steps: Sequence[int] = range(len(dims), 0, -1)
+        steps: Sequence[int] = self.orders.get(dims, range(len(dims), 0, -1))
         for value in loads:
             memory = self.free.get(value)
             if memory is not None and self.atoms.factors(value) == dims:
@@ -130,7 +133,20 @@ def build_graph(
         if isinstance(node.op, Reduce) or number in scanned
     }
     own_reads = tuple(reads[: len(nodes)])
-    return OperationGraph(nodes, externs, graph, own_reads, kept, scanned, maker, free, atoms)
+    orders = _orders(free, atoms)
+    return OperationGraph(
+        nodes, externs, graph, own_reads, kept, scanned, maker, free, atoms, orders
+    )
+
+
+def _orders(
+    free: Mapping[Value, Strided], atoms: Atoms
+) -> dict[tuple[Dimension, ...], tuple[int, ...]]:
+    """Strides by the atoms of dimensions; of several values that have these, the first one's."""
+    found: dict[tuple[Dimension, ...], tuple[int, ...]] = {}
+    for value, memory in free.items():
+        found.setdefault(atoms.factors(value), tuple(map(abs, memory.strides)))
+    return found
 
 
 def _nodes(

@@ -314,6 +314,24 @@ def test_channels_are_columns_where_they_are_last_in_memory(channels_last: bool)
     assert (len(segmented.segments) == 1) != channels_last
 
 
+def test_what_kernels_make_is_taken_to_lie_as_what_they_read():
+    """Channels are columns of the gradient too: no kernel both sums it over them and goes on."""
+    images = torch.empty(64, 128, 28, 28, device="meta").to(memory_format=torch.channels_last)
+    with FusionDefinition() as fd:
+        given, x = fd.from_pytorch(images), fd.from_pytorch(images)
+        mean = fd.from_pytorch(torch.empty(1, 128, 1, 1, device="meta"))
+        grad = fd.ops.where(x > 0.0, given, 0.0)
+        away = x - mean
+        along = fd.ops.sum(grad * away, [0, 2, 3], True)
+        fd.add_output(along)
+        fd.add_output(grad - fd.ops.sum(grad, [0, 2, 3], True) * 1e-5 - away * along)
+    number = torch.empty(1, 128, 1, 1, device="meta")
+    segmented = segment_for(fd.fusion, [images, images, number])
+    folding = [each for each in segmented.segments if each.rows is not None]
+    assert folding
+    assert all(value.elements == 128 for each in folding for value in each.stores)
+
+
 def test_a_row_of_which_nothing_is_kept_has_one_block():
     """T1 is loaded once, but after what T0 comes to: no blocks share the row."""
 
