@@ -123,7 +123,7 @@ def _variance(statement: Statement, made: Mapping[Value, Operation]) -> _Varianc
         case _:
             return None
     match made.get(away):
-        case Pointwise("sub", (Value() as of, Value() as mean)):
+        case Pointwise("sub", (Value() as of, Value() as mean)) if of.dtype.is_floating:
             pass
         case _:
             return None
