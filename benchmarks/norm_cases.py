@@ -37,6 +37,7 @@ def layernorm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torc
 
 
 def affine(make: Maker) -> Tensors:
+    """What is normalized, and a number of each column, or channel, twice."""
     columns = make.shape[1]
     return [make.normal(), make.normal(columns), make.normal(columns)]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 from case import Goals, Kind, Maker, Shape, Tensors
-from norm_cases import EPSILON, exact_layernorm_backward
+from norm_cases import EPSILON, affine, exact_layernorm_backward
 from random_cases import DROPPED, SCALE, define_kept, exact_kept
 from torch.nn import functional
 
@@ -30,16 +30,10 @@ def channels_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> 
     return functional.layer_norm(x.mT, weight.shape, weight, bias, EPSILON)
 
 
-def images(make: Maker) -> Tensors:
-    """[images, channels, pixels], and a number of each channel twice."""
-    channels = make.shape[1]
-    return [make.normal(), make.normal(channels), make.normal(channels)]
-
-
 CHANNELS_NORM = Kind(
     name="layernorm over channels, to last",
     define=define_channels_norm,
-    inputs=images,
+    inputs=affine,
     written=channels_norm,
     eager={"F.layer_norm": channels_norm},
     into={},

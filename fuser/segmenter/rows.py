@@ -139,9 +139,10 @@ class _Walk:
         return replace(found, swept_twice=twice, is_alone=is_alone)
 
     def _are_in_columns(self, members: Sequence[int]) -> bool:
-        """Whether neighbours in memory are neighbouring rows. Those that are scanned are not taken
-        for columns: the fewer there are, the more threads has each."""
-        if self._along:
+        """Whether neighbours in memory are neighbouring rows, where a machine treats these
+        otherwise. Those that are scanned are not taken for columns: the fewer there are, the more
+        threads has each."""
+        if self._along or self._machine.columns_of_a_processor == 1:
             return False
         reads = (read.value for member in members for read in self._operations.reads[member])
         largest = largest_value(self._operations, members)

@@ -203,9 +203,11 @@ class _Leading:
         return self._made[value]
 
     def _of(self, value: Value) -> Value:
-        aligned = self._shape[len(self._shape) - len(value.shape) :] if value.is_tensor else ()
-        own = tuple(map(min, value.shape, aligned)) if value.is_tensor else ()
-        if not value.is_tensor or own == value.shape:
+        if not value.is_tensor:
+            return value
+        aligned = self._shape[len(self._shape) - len(value.shape) :]
+        own = tuple(map(min, value.shape, aligned))
+        if own == value.shape:
             return value
         match self._emit.producer(value):
             case Cast(arg, dtype):
