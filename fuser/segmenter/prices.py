@@ -116,7 +116,9 @@ class Prices:
         """Bytes that later sweeps of its rows read from memory once more. Of many rows, a cache
         holds what is read again of those at work, if it has room for that."""
         rows = group.rows
-        if rows is None or (self._slowed(group) == 1 and not self._is_past_cache(group, rows)):
+        if rows is None or not rows.swept_twice:
+            return 0
+        if self._slowed(group) == 1 and not self._is_past_cache(group, rows):
             return 0
         more, found = rows.swept_twice, 0
         for sweep in range(max(more.values(), default=0)):
