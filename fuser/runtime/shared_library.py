@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import functools
 import itertools
@@ -10,11 +9,15 @@ import os
 import shutil
 import stat
 import tempfile
+from multiprocessing.util import Finalize
 from pathlib import Path
 
 from fuser.errors import TemporaryFolderError
 
 _numbers = itertools.count()
+
+_AFTER_CHILDREN = -1
+"""A negative priority: processes that this one has started are joined before."""
 
 
 def private_directory() -> Path:
@@ -38,12 +41,8 @@ def _directory_of(process: int) -> Path:
         folder = error.filename and os.path.dirname(error.filename)
         named = folder or os.environ.get("TMPDIR", "a temporary folder")
         raise TemporaryFolderError(folder=named, reason=error.strerror) from error
-
-    def remove() -> None:
-        if os.getpid() == process:  # not a fork of it
-            shutil.rmtree(path, ignore_errors=True)
-
-    atexit.register(remove)
+    # Workers of multiprocessing end without what atexit knows of. A fork's end leaves it there.
+    Finalize(None, shutil.rmtree, (path, True), exitpriority=_AFTER_CHILDREN)
     return path
 
 

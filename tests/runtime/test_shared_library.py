@@ -41,10 +41,13 @@ print(parents)
 """
 
 
-def run(script: str, directory: Path) -> subprocess.CompletedProcess[str]:
+def run(text: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a script that has `directory` for temporary files."""
+    script = directory / "script.py"
+    script.write_text(text)
     variables = {"PYTHONPATH": str(ROOT), "TMPDIR": str(directory), "FUSER_CACHE": "0"}
     return subprocess.run(
-        [sys.executable, "-c", script],
+        [sys.executable, str(script)],
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
@@ -53,11 +56,42 @@ def run(script: str, directory: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def left_of(directory: Path) -> list[Path]:
+    return list(directory.glob("fuser-*"))
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_fork_compiles_after_its_parent_has_ended(tmp_path: Path):
     done = run(FORKED, tmp_path)
     assert done.stdout.split()[-1] == "compiled", done.stderr
-    assert list(tmp_path.iterdir()) == []
+    assert left_of(tmp_path) == []
+
+
+WORKERS = """
+import multiprocessing
+from fuser import FusionDefinition
+import torch
+
+def work(method):
+    x = torch.ones(4)
+    with FusionDefinition() as fd:
+        fd.add_output(fd.from_pytorch(x) + 1.0)
+    assert fd.execute([x])[0].tolist() == [2.0] * 4
+    print("compiled by", method, flush=True)
+
+if __name__ == "__main__":
+    for method in ("fork", "spawn", "forkserver"):
+        worker = multiprocessing.get_context(method).Process(target=work, args=(method,))
+        worker.start()
+        worker.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_workers_leave_no_folders(tmp_path: Path):
+    done = run(WORKERS, tmp_path)
+    assert done.stdout.count("compiled by") == 3, done.stderr
+    assert left_of(tmp_path) == []
 
 
 def files_of(name: str) -> list[Path]:
