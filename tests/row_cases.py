@@ -132,6 +132,18 @@ def _groupnorm_backward(fd: FusionDefinition, g: Handle, x: Handle) -> tuple[Han
     return dx, fd.ops.sum(g * normal, dims=[0, 3]), fd.ops.sum(g, dims=[0, 3])
 
 
+def _of_groups(fd: FusionDefinition, x: Handle, w: Handle) -> tuple[Handle, Handle]:
+    """Groups of channels, which come last: a row has its pixels, and in each some neighbours."""
+    variance, mean = fd.ops.var_mean(x, dims=[1, 3], correction=0, keepdim=True)
+    return (x - mean) * fd.ops.rsqrt(variance + 1e-5) * w, variance
+
+
+def _of_images(fd: FusionDefinition, x: Handle) -> Handle:
+    """A softmax of every channel: its row has its pixels of all images."""
+    powers = fd.ops.exp(x - fd.ops.max(x, dims=[0, 2], keepdim=True))
+    return powers / fd.ops.sum(powers, dims=[0, 2], keepdim=True)
+
+
 def _grouped(n: int, dtype: torch.dtype) -> Tensors:
     return [random((3, 2, 4, n), dtype), random((3, 2, 4, n), dtype)]
 
@@ -194,6 +206,12 @@ CASES = (
     RowCase("layernorm", _layernorm, _vectors(9, 2)),
     RowCase("layernorm backward", _layernorm_backward, _gradients),
     RowCase("groupnorm backward", _groupnorm_backward, _grouped),
+    RowCase(
+        "groups of channels, last",
+        _of_groups,
+        lambda n, dtype: [random((2, n // 6 + 1, 3, 6), dtype), random((3, 6), dtype)],
+    ),
+    RowCase("channels of images", _of_images, numbers(3, 4, -1)),
     RowCase("column sums", lambda fd, x: fd.ops.sum(x, dims=[0]), numbers(-1, 70)),
     RowCase("long column sums", lambda fd, x: fd.ops.sum(x, dims=[0]), numbers(300, -1)),
     RowCase("full sum", lambda fd, x: fd.ops.sum(x, dims=[0, 1]), numbers(40, -1)),

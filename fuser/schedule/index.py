@@ -23,6 +23,9 @@ class Axis:
         return Axis((*self.path, 0), self.extent // inner), Axis((*self.path, 1), inner)
 
 
+Axes = tuple[Axis, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Variable:
     """A number that the kernel reads or computes: 0 <= variable < extent."""

@@ -103,11 +103,11 @@ class _Mapping:
     def run(self, overwrite_refusal: str | None) -> LoopNest:
         team, launch, kept = self._team, self._team.launch, self._team.to_keep
         stages, values = self._stages, list[Keep]()
-        if team.room and kept.axis:
-            stages = keep_loads(stages, kept.axis, kept.loads)
+        if team.room and kept.axes:
+            stages = keep_loads(stages, kept.axes, kept.loads)
             again = launch.cluster > 1 and pair_at_once(stages, team) is not None
             if self._has_registers_for_values() and not again:
-                stages, values = keep_values(self._body, stages, kept.axis)
+                stages, values = keep_values(self._body, stages, kept.axes)
         names = [node.name for node in (*kept.loads, *values)]
         swept = TeamSweeps(self._work, team, self._partials).run(stages)
         rows = nested(self._body.rows, Binding.TEAMS, (*self._row_arrays(values), *swept))
@@ -134,36 +134,37 @@ class _Mapping:
         """Whether a thread may keep a value of each of its points beside what it loads of them,
         which compilers may hold on to for as long."""
         team, room, kept = self._team, self._team.room, self._team.to_keep
-        if room is None or kept.axis is None or room.place is not Place.REGISTERS:
+        if room is None or not kept.axes or room.place is not Place.REGISTERS:
             return False
         if team.has_slots:  # which fill what is there
             return False
         sizes = (*kept.sizes, VALUE_BYTES)
-        demand = Demand(room.rounds, kept.vectors[kept.axis].lanes, sizes)
+        demand = Demand(room.rounds, kept.vectors[kept.axes].lanes, sizes)
         threads = math.prod(team.launch.block)
         return fits_registers(demand.vectors * demand.words, threads, self._parameters)
 
     def _row_arrays(self, values: Sequence[Keep]) -> Iterator[RowArray]:
         """Room for what is kept of a row."""
         team, room, kept = self._team, self._team.room, self._team.to_keep
-        if room is None or kept.axis is None:
+        if room is None or not kept.axes:
             return
-        vectors, axes, offset = kept.vectors[kept.axis], (kept.axis,), 0
+        vectors, offset = kept.vectors[kept.axes], 0
         lanes, ends = vectors.lanes, vectors.peel is not None
         in_block = room.rounds * math.prod(team.launch.block) * lanes
         for node in (*kept.loads, *values):
             place = room.place, room.rounds, offset
-            yield RowArray(node.name, node.dtype, axes, lanes, *place, ends)
+            yield RowArray(node.name, node.dtype, kept.axes, lanes, *place, ends)
             offset += in_block * node.dtype.itemsize
 
     def _own_slots(self) -> tuple[OwnSlots, ...]:
         """What threads have of folds over the rows in registers."""
         room, kept = self._team.room, self._team.to_keep
-        if not self._team.has_slots or room is None or kept.axis is None:
+        if not self._team.has_slots or room is None:
             return ()
+        (axis,) = kept.axes
         arrays = (partial for partial in self._partials.values() if partial.slots > 1)
-        lanes = kept.vectors[kept.axis].lanes
-        return tuple(OwnSlots(partial, kept.axis, lanes, room.rounds) for partial in arrays)
+        lanes = kept.vectors[kept.axes].lanes
+        return tuple(OwnSlots(partial, axis, lanes, room.rounds) for partial in arrays)
 
     def _epilogue(self) -> tuple[Node, ...]:
         used = {fold.name: fold for sweep in self._body.epilogue for fold in sweep.folds}

@@ -15,7 +15,8 @@ import dataclasses
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from fuser.schedule.index import Axis
+from fuser.schedule.counts import point_count
+from fuser.schedule.index import Axes, Axis
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, names_in, nodes_read
 from fuser.schedule.row_buffers import keep_in_row
 from fuser.schedule.row_statements import Keep, Kept
@@ -34,40 +35,40 @@ def loads_to_keep(
     least: int = 2,
     apart: bool = False,
 ) -> list[Load]:
-    """The loads that at least so many of these sweeps over one axis make.
+    """The loads that at least so many of these sweeps over the same axes make.
 
-    What is the same for all rows is not among them: caches have it. With several lanes, only
-    consecutive elements are, unless those that lie `apart` may be, too.
+    What is the same for all rows, or along one of the axes, is not among them: caches have it. With
+    several lanes, only consecutive elements are, unless those that lie `apart` may be, too.
     """
     counts: Counter[Load] = Counter()
     for sweep in sweeps:
-        (axis,) = sweep.axes
-        made = {node.name for node in sweep.code}
-        loads = sweep.loads if lanes == 1 or apart else consecutive_loads(sweep.code, axis)
+        axes, made = sweep.axes, {node.name for node in sweep.code}
+        loads = sweep.loads if lanes == 1 or apart else consecutive_loads(sweep.code, axes[-1])
         known = [load for load in loads if made.isdisjoint(names_in((load,)))]
-        counts.update(load for load in dict.fromkeys(known) if load.at.coefficient(axis))
+        counts.update(n for n in dict.fromkeys(known) if all(map(n.at.coefficient, axes)))
     followed = [load for load, count in counts.items() if count >= least]
     return [n for n in followed if not rows or any(map(n.at.coefficient, rows))]
 
 
-def keep_loads(stages: Sequence[Sweep], axis: Axis, loads: Collection[Load]) -> list[Sweep]:
-    """The stages with these loads made first, and then those that a row makes once, if they wait
-    for none of its folds: all of them are under way at once, and not one after the other."""
+def keep_loads(stages: Sequence[Sweep], axes: Axes, loads: Collection[Load]) -> list[Sweep]:
+    """The stages with these loads of sweeps over `axes` made first, and then those that a row makes
+    once, if they wait for none of its folds: all of them are under way at once, and not one after
+    the other."""
     if not loads:
         return list(stages)
 
-    kept: dict[Load, Kept] = {load: Kept(load.name, load.dtype, (axis,)) for load in loads}
+    kept: dict[Load, Kept] = {load: Kept(load.name, load.dtype, axes) for load in loads}
 
     def read(sweep: Sweep) -> Sweep:
         code = (kept.get(n, n) if isinstance(n, Load) else n for n in sweep.code)
         return dataclasses.replace(sweep, code=tuple(code))
 
     def needs(sweep: Sweep) -> bool:
-        return sweep.axes == (axis,) and not kept.keys().isdisjoint(sweep.code)
+        return sweep.axes == axes and not kept.keys().isdisjoint(sweep.code)
 
     fill: list[Load | Keep] = []
     for load in loads:
-        fill += (load, Keep(load.name, load.dtype, (axis,)))
+        fill += (load, Keep(load.name, load.dtype, axes))
     sweeps = [read(sweep) if needs(sweep) else sweep for sweep in stages]
     places = frozenset(names_in(loads))
     once = _loaded_once(sweeps, places)
@@ -75,7 +76,7 @@ def keep_loads(stages: Sequence[Sweep], axis: Axis, loads: Collection[Load]) -> 
     after = tuple(node for node in once if node not in before)
     filled = [
         Sweep((), before),
-        Sweep((axis,), tuple(fill)),
+        Sweep(axes, tuple(fill)),
         Sweep((), after),
     ]
     rest = (_without(sweep, once) for sweep in sweeps)
@@ -104,14 +105,14 @@ def _without(sweep: Sweep, made: Collection[Code]) -> Sweep:
 
 
 def keep_values(
-    body: RowBody, stages: Sequence[Sweep], axis: Axis
+    body: RowBody, stages: Sequence[Sweep], axes: Axes
 ) -> tuple[list[Sweep], list[Keep]]:
-    """The stages with costly values of the sweeps over `axis` alone kept, and what keeps them."""
+    """The stages with costly values of the sweeps over `axes` kept, and what keeps them."""
     made = list(stages)
-    along = [number for number, sweep in enumerate(stages) if sweep.axes == (axis,)]
+    along = [number for number, sweep in enumerate(stages) if sweep.axes == axes]
     alone = dataclasses.replace(body, stages=tuple(stages[number] for number in along))
     loads = {node for node in alone.code if isinstance(node, Keep)}
-    kept = keep_in_row(alone, axis.extent * VALUE_BYTES).stages
+    kept = keep_in_row(alone, point_count(axes) * VALUE_BYTES).stages
     for number, sweep in zip(along, kept, strict=True):
         made[number] = sweep
     values = [n for s in made for n in s.code if isinstance(n, Keep) and n not in loads]

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from fuser.schedule.buffers import ACCESS_BYTES
 from fuser.schedule.counts import ceil_div, point_count, power_of_two
 from fuser.schedule.cuda_parameters import WARP, CudaRowParameters
-from fuser.schedule.index import Axis
+from fuser.schedule.index import Axes, Axis
 from fuser.schedule.row_body import RowBody
 from fuser.schedule.row_vectors import Vectors
 from fuser.schedule.statements import Load
@@ -23,7 +23,7 @@ from fuser.schedule.vectors import (
 
 
 def lanes_along(
-    body: RowBody, vectors: Mapping[Axis, Vectors], parameters: CudaRowParameters
+    body: RowBody, vectors: Mapping[Axes, Vectors], parameters: CudaRowParameters
 ) -> int:
     """Lanes for a row that is consecutive; 0 if a whole warp is not too much for it."""
     longest = body.longest
@@ -32,8 +32,8 @@ def lanes_along(
     if longest <= parameters.thread_elements or _has_windows(body):
         return int(_unrolled(body) <= parameters.unrolled)
     accesses = (
-        ceil_div(axis.extent, each.lanes) * _accesses_of_vector(body, axis, each.lanes)
-        for axis, each in vectors.items()
+        ceil_div(point_count(axes), each.lanes) * _accesses_of_vector(body, axes[-1], each.lanes)
+        for axes, each in vectors.items()
     )
     lanes = max(power_of_two(max(accesses, default=1)) // parameters.lane_accesses, 1)
     return lanes if lanes < WARP else 0

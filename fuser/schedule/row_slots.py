@@ -11,11 +11,9 @@ from collections.abc import Sequence
 
 from fuser.schedule.counts import power_of_two
 from fuser.schedule.folds import neutral
-from fuser.schedule.index import Axis, of_axis
+from fuser.schedule.index import Axes, Axis, of_axis
 from fuser.schedule.row_body import Fold, Sweep
 from fuser.schedule.row_statements import Partial
-
-Axes = tuple[Axis, ...]
 
 
 def team_partial(fold: Fold) -> Partial:

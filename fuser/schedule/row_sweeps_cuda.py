@@ -20,7 +20,7 @@ from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.counts import ceil_div, point_count, power_of_two
 from fuser.schedule.expressions import Ref, join
 from fuser.schedule.folds import lowest_finite
-from fuser.schedule.index import ZERO, Axis, Index, of_axis
+from fuser.schedule.index import ZERO, Axes, Axis, Index, of_axis
 from fuser.schedule.loop_tree import Loop, Node, Region, Share, nested
 from fuser.schedule.names import own_name
 from fuser.schedule.row_body import Fold, Sweep
@@ -28,7 +28,7 @@ from fuser.schedule.row_lanes import in_lanes
 from fuser.schedule.row_powers import less_another, powers_pair
 from fuser.schedule.row_scans import carry_of, is_turned, totals_of
 from fuser.schedule.row_scans_cuda import column_lanes, scan_lanes, scan_round
-from fuser.schedule.row_slots import Axes, folds_of_row, is_of_row, numbering_axes, row_partial
+from fuser.schedule.row_slots import folds_of_row, is_of_row, numbering_axes, row_partial
 from fuser.schedule.row_statements import Accumulate, Finish, FinishPowers, Partial, Place
 from fuser.schedule.row_teams import RowTeam
 from fuser.schedule.row_vectors import Vectors, vectors_for
@@ -73,8 +73,9 @@ class TeamSweeps:
         vectors = Vectors() if inner else self._vectors(sweep, shared)
         *rest, last = shared
         inside = nested(inner, Binding.SERIAL, in_lanes(sweep, self._accumulate, last, vectors))
-        alone = sweep.axes == (self._team.to_keep.axis,)
-        inside = nested(rest, Binding.TEAM, (self._shared_out(last, inside, vectors, alone),))
+        of_thread = vectors.lanes, self._rounds(sweep, last, vectors)
+        loop = Loop(last, Binding.TEAM, inside, *of_thread, vectors.whole, vectors.peel)
+        inside = nested(rest, Binding.TEAM, (loop,))
         loops = self._outside(outer, inside)
         if vectors.peel:
             ends = in_lanes(sweep, self._accumulate, last, Vectors())
@@ -175,11 +176,11 @@ class TeamSweeps:
 
         A slot of a fold over the rows always belongs to the same thread: what is shared out numbers
         the slots. Of several axes, the last alone is, if it keeps all threads of a row busy: then
-        nothing is divided to find a point.
+        nothing is divided to find a point. What is kept of a row is of all its axes.
         """
         numbering = numbering_axes(sweep)
         last = sweep.axes[-1]
-        if self._team.team is Team.GRID:
+        if self._team.team is Team.GRID or self._team.keeps(sweep):
             return (), sweep.axes, ()
         if last in numbering and (len(numbering) == 1 or self._keeps_busy(sweep, last)):
             return sweep.axes[:-1], (last,), ()
@@ -198,8 +199,9 @@ class TeamSweeps:
     def _vectors(self, sweep: Sweep, shared: Axes) -> Vectors:
         """How a thread takes neighbouring elements along the last of the axes shared out."""
         last = sweep.axes[-1]
-        if len(sweep.axes) == 1 and last in self._team.to_keep.vectors:
-            return self._team.to_keep.vectors[last]
+        vectors = self._team.to_keep.vectors.get(sweep.axes)
+        if vectors and (len(sweep.axes) == 1 or self._team.keeps(sweep)):
+            return vectors
         if self._team.team is Team.COLUMN or last is not shared[-1]:
             return Vectors()
         vectors = self._own_vectors(sweep, last)
@@ -217,18 +219,16 @@ class TeamSweeps:
         given = work.buffers, [sweep], axis, work.parameters
         return vectors_for(*given, may_peel=False)
 
-    def _shared_out(
-        self, axis: Axis, inside: tuple[Node, ...], vectors: Vectors, as_kept: bool
-    ) -> Loop:
-        """The loop in which every thread takes its points along an axis; as many of them as it
-        keeps something of, if these are the points that are kept."""
-        room = self._team.room if as_kept else None
-        rounds = room.rounds if room and room.place is Place.REGISTERS else 0
-        lanes, whole, peel = vectors.lanes, vectors.whole, vectors.peel
-        if self._team.is_short and not rounds:
-            needed = max(power_of_two(ceil_div(axis.extent, lanes)) // self._team.threads, 1)
-            rounds = needed if needed <= self._work.parameters.unrolled else 0
-        return Loop(axis, Binding.TEAM, inside, lanes, rounds, whole, peel)
+    def _rounds(self, sweep: Sweep, axis: Axis, vectors: Vectors) -> int:
+        """How many points, or vectors of them, every thread takes along an axis, where the text
+        says so: as many as it keeps something of in registers; of a short row, all. Else 0."""
+        room = self._team.room if self._team.keeps(sweep) else None
+        if room and room.place is Place.REGISTERS:
+            return room.rounds
+        if not self._team.is_short:
+            return 0
+        needed = power_of_two(ceil_div(axis.extent, vectors.lanes)) // self._team.threads
+        return max(needed, 1) if needed <= self._work.parameters.unrolled else 0
 
 
 def pair_at_once(stages: Sequence[Sweep], team: RowTeam) -> tuple[Sweep, Sweep] | None:

@@ -8,12 +8,13 @@ from functools import cached_property
 
 from fuser.schedule.bindings import Team
 from fuser.schedule.choice import NotChosen, first_that_fits
-from fuser.schedule.counts import ceil_div, power_of_two
+from fuser.schedule.counts import ceil_div, point_count, power_of_two
 from fuser.schedule.cuda_parameters import WARP
-from fuser.schedule.index import Axis
+from fuser.schedule.index import Axes
 from fuser.schedule.loop_nest import Launch
 from fuser.schedule.point_rows_cuda import loads_ahead
 from fuser.schedule.row_axes import lanes_across_rows
+from fuser.schedule.row_body import Sweep
 from fuser.schedule.row_kept import loads_to_keep
 from fuser.schedule.row_launch import launched, parts_of_row, scanned_columns, scanned_parts
 from fuser.schedule.row_room import (
@@ -54,6 +55,10 @@ class RowTeam:
         x, y, _ = self.launch.block
         return y if self.team is Team.COLUMN else x
 
+    def keeps(self, sweep: Sweep) -> bool:
+        """Whether something is kept of what a sweep goes over."""
+        return self.room is not None and sweep.axes == self.to_keep.axes
+
     @property
     def is_short(self) -> bool:
         """Whether less than a warp does a row, so that few rounds do all of its points."""
@@ -93,17 +98,17 @@ class TeamChoice:
         launch = launched(self._work, ceil_div(self._work.longest, threads), 1, (threads, 1, 1))
         return RowTeam(Team.GRID, launch, ToKeep(vectors))
 
-    def _grid_ahead(self, vectors: Mapping[Axis, Vectors]) -> RowTeam | None:
+    def _grid_ahead(self, vectors: Mapping[Axes, Vectors]) -> RowTeam | None:
         """A few vectors for each thread, where one does not keep memory busy."""
         given = self._parameters
         threads, rounds = given.grid_threads, given.ahead_rounds
-        for axis, found in vectors.items():
+        for axes, found in vectors.items():
             if kept := loads_ahead(self._body, found, given):
                 room = Room(threads, 1, Place.REGISTERS, rounds)
-                grid = (ceil_div(axis.extent, found.lanes * threads * rounds), 1, 1)
+                grid = (ceil_div(point_count(axes), found.lanes * threads * rounds), 1, 1)
                 resident = given.blocks_at_once(given.ahead_threads, threads)
                 launch = Launch(grid, (threads, 1, 1), threads, resident=resident)
-                return RowTeam(Team.GRID, launch, ToKeep(vectors, axis, tuple(kept)), room)
+                return RowTeam(Team.GRID, launch, ToKeep(vectors, axes, tuple(kept)), room)
         return None
 
     def _streamed(self) -> RowTeam | Refusal:
@@ -111,8 +116,8 @@ class TeamChoice:
         many blocks as that takes."""
         if self._work.folds_or_scans:
             return Refusal("something is folded or scanned")
-        ((axis, sweeps),), given = self._work.groups.items(), self._parameters
-        vectors = self._work.vectors(may_peel=True)[axis]
+        ((axes, sweeps),), given = self._work.groups.items(), self._parameters
+        (axis,), vectors = axes, self._work.vectors(may_peel=True)[axes]
         found = loads_to_keep(sweeps, (), vectors.lanes, least=1)
         kept = [load for load in found if any(term != axis for term, _ in load.at.terms)]
         count = ceil_div(axis.extent, vectors.lanes)
@@ -129,7 +134,7 @@ class TeamChoice:
             resident = given.blocks_at_once(given.ahead_threads, launch.max_threads)
             launch = replace(launch, resident=resident)
         launch = replace(launch, elastic=None)  # a block has no rounds but those of its part
-        return RowTeam(team, launch, ToKeep({axis: vectors}, axis, tuple(kept)), room)
+        return RowTeam(team, launch, ToKeep({axes: vectors}, axes, tuple(kept)), room)
 
     @cached_property
     def _is_across(self) -> bool:
@@ -139,7 +144,7 @@ class TeamChoice:
         return lanes_across_rows(self._body, max((each.lanes for each in vectors), default=1))
 
     @cached_property
-    def _of_columns(self) -> Mapping[Axis, Vectors]:
+    def _of_columns(self) -> Mapping[Axes, Vectors]:
         """Vectors of threads whose rows are next to those of their neighbours."""
         return self._work.vectors_of_columns()
 
@@ -167,18 +172,19 @@ class TeamChoice:
         """Columns whose threads keep their slots of folds over the rows: in memory, neighbouring
         rows would be in each other's way."""
         axis, given = slots_along(self._work.stages), self._parameters
-        if axis is None or self._work.scans or kept.axis not in (None, axis):
+        if axis is None or self._work.scans or kept.axes not in ((), (axis,)):
             return Refusal(
                 "folds over the rows have places along several axes, or a row is scanned"
             )
-        demand = demand_of(axis, kept.vectors[axis], kept.sizes)
+        axes = (axis,)
+        demand = demand_of(axes, kept.vectors[axes], kept.sizes)
         slot_bytes = self._slot_bytes(demand.lanes)
         room = column_slot_room(demand, slot_bytes, given)
         if room is None:
             return Refusal("registers do not hold the folds over the rows")
         blocks = min(ceil_div(self._work.rows, WARP), given.most_parts)
         launch = launched(self._work, blocks, 1, (WARP, room.threads, 1), room)
-        return RowTeam(Team.COLUMN, launch, replace(kept, axis=axis), room, has_slots=True)
+        return RowTeam(Team.COLUMN, launch, replace(kept, axes=axes), room, has_slots=True)
 
     def _slot_bytes(self, lanes: int) -> int:
         """Of so many neighbouring slots of the folds over the rows that have several, in registers,
@@ -217,7 +223,8 @@ class TeamChoice:
     @cached_property
     def _along(self) -> ToKeep:
         """What is kept of a row, by vectors along it."""
-        return self._work.to_keep(self._work.vectors(may_peel=True))
+        work = self._work
+        return work.to_keep(work.vectors(may_peel=True) | work.vectors_over_several())
 
     def _warp(self) -> RowTeam | Refusal:
         work, given = self._work, self._parameters
@@ -255,9 +262,10 @@ class TeamChoice:
         if self._work.scans:
             return Refusal("a row is scanned")
         kept = self._along
-        if kept.axis not in (None, axis) or kept.vectors[axis].peel:
+        axes = (axis,)
+        if kept.axes not in ((), axes) or kept.vectors[axes].peel:
             return Refusal("whole vectors are not along the axis of these places")
-        demand = demand_of(axis, kept.vectors[axis], kept.sizes)
+        demand = demand_of(axes, kept.vectors[axes], kept.sizes)
         slot_bytes = self._slot_bytes(demand.lanes)
         # Numbers for all rows are joined over a block, which needs a power of two of warps.
         numbers = any(partial.slots == 1 for partial in self._work.partials)
@@ -267,7 +275,7 @@ class TeamChoice:
             return Refusal("registers do not hold the folds over the rows")
         crowded = room.rounds * words_with_slots(demand, slot_bytes) > given.kept_words
         launch = self._slot_launch(room, crowded=crowded)
-        return RowTeam(Team.BLOCK, launch, replace(kept, axis=axis), room, has_slots=True)
+        return RowTeam(Team.BLOCK, launch, replace(kept, axes=axes), room, has_slots=True)
 
     def _slot_launch(self, room: Room, *, crowded: bool) -> Launch:
         """A team for each of several rows a block, and as many blocks as run at once: each hands on

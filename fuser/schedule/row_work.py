@@ -1,17 +1,18 @@
 """What a GPU has to do for the rows of a body: by this the team of a row is chosen.
 
-x - max(x), along i     groups {i: two sweeps}, vectors of 16 bytes, x is loaded twice: to keep
+x - max(x), along i and j     two sweeps, vectors of 16 bytes along j, x is loaded twice: to keep
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fuser.schedule.buffers import Buffers
 from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.cuda_parameters import CudaRowParameters
-from fuser.schedule.index import Axis
+from fuser.schedule.index import Axes, Axis
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_kept import loads_to_keep
 from fuser.schedule.row_room import Demand
@@ -19,19 +20,17 @@ from fuser.schedule.row_slots import is_of_row
 from fuser.schedule.row_statements import Partial
 from fuser.schedule.row_vectors import Vectors, vectors_for
 from fuser.schedule.statements import Load
-from fuser.schedule.vectors import (
-    step_along,
-)
+from fuser.schedule.vectors import step_along
 from fuser.segmenter import Segment
 
 
 @dataclass(frozen=True, slots=True)
 class ToKeep:
-    """How threads take neighbouring elements along each axis that has sweeps of its own, and the
-    `loads` of the sweeps over `axis` that a row keeps where there is room, if it has some."""
+    """How threads take neighbouring elements of the sweeps over the same axes, and the `loads` of
+    the sweeps over `axes` that a row keeps where there is room, if it has some."""
 
-    vectors: Mapping[Axis, Vectors]
-    axis: Axis | None = None
+    vectors: Mapping[Axes, Vectors]
+    axes: Axes = ()
     loads: tuple[Load, ...] = ()
 
     @property
@@ -42,16 +41,16 @@ class ToKeep:
     @property
     def demand(self) -> Demand | None:
         """What that is; None of nothing."""
-        if self.axis is None:
+        if not self.axes:
             return None
         drawn = sum(load.dtype.itemsize for load in self.loads if load.drawn is not None)
-        return demand_of(self.axis, self.vectors[self.axis], self.sizes, drawn)
+        return demand_of(self.axes, self.vectors[self.axes], self.sizes, drawn)
 
 
-def demand_of(axis: Axis, vectors: Vectors, sizes: tuple[int, ...], drawn: int = 0) -> Demand:
-    """What a row wants to keep along an axis, of elements of so many bytes each, of which some are
+def demand_of(axes: Axes, vectors: Vectors, sizes: tuple[int, ...], drawn: int = 0) -> Demand:
+    """What a row wants to keep along its axes, of elements of so many bytes each, of which some are
     `drawn`."""
-    return Demand(ceil_div(axis.extent, vectors.lanes), vectors.lanes, sizes, drawn)
+    return Demand(ceil_div(point_count(axes), vectors.lanes), vectors.lanes, sizes, drawn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,42 +90,52 @@ class RowWork:
         return any(partial.slots > 1 for partial in self.partials)
 
     @property
-    def groups(self) -> dict[Axis, list[Sweep]]:
+    def groups(self) -> dict[Axes, list[Sweep]]:
         """The sweeps along each axis alone, which take the same points of it."""
-        groups: dict[Axis, list[Sweep]] = {}
+        return {axes: sweeps for axes, sweeps in self._groups.items() if len(axes) == 1}
+
+    @property
+    def _groups(self) -> dict[Axes, list[Sweep]]:
+        """The sweeps over the same axes."""
+        groups: dict[Axes, list[Sweep]] = {}
         for sweep in self.stages:
-            if len(sweep.axes) == 1:
-                groups.setdefault(sweep.axes[0], []).append(sweep)
+            if sweep.axes:
+                groups.setdefault(sweep.axes, []).append(sweep)
         return groups
 
-    def vectors(self, *, may_peel: bool) -> dict[Axis, Vectors]:
+    def vectors(self, *, may_peel: bool) -> dict[Axes, Vectors]:
         """How threads take neighbouring elements along each axis that has sweeps of its own."""
         return {
-            axis: self._vectors_along(axis, sweeps, may_peel=may_peel)
-            for axis, sweeps in self.groups.items()
+            axes: self._vectors_along(axes, sweeps, may_peel=may_peel)
+            for axes, sweeps in self.groups.items()
         }
 
-    def _vectors_along(self, axis: Axis, sweeps: Sequence[Sweep], *, may_peel: bool) -> Vectors:
+    def vectors_over_several(self) -> dict[Axes, Vectors]:
+        """How threads take neighbouring elements of sweeps over the same axes, of which they share
+        out all: whole vectors along the last. Slots of a fold over the rows would belong to several
+        threads, and a scan has its points in the order of the row."""
+        if self.has_arrays or self.scans:
+            return {}
+        several = {axes: sweeps for axes, sweeps in self._groups.items() if len(axes) > 1}
+        return {a: self._vectors_along(a, s, may_peel=False) for a, s in several.items()}
+
+    def _vectors_along(self, axes: Axes, sweeps: Sequence[Sweep], *, may_peel: bool) -> Vectors:
+        *outer, last = axes
         folds = [(fold, sweep) for sweep in sweeps for fold in sweep.folds]
         # Slots that a row's elements fold into belong to the same threads in every row.
         own = all(fold.slots in (None, 1) or is_of_row(fold, sweep) for fold, sweep in folds)
-        return vectors_for(
-            self.buffers,
-            sweeps,
-            axis,
-            self.parameters,
-            may_peel=may_peel,
-            may_move=own,
-        )
+        given = self.buffers, sweeps, last, self.parameters
+        found = vectors_for(*given, may_peel=may_peel, may_move=own)
+        return Vectors(math.gcd(found.lanes, last.extent)) if outer else found
 
-    def vectors_of_columns(self) -> dict[Axis, Vectors]:
+    def vectors_of_columns(self) -> dict[Axes, Vectors]:
         """How threads take elements of rows that are next to each other in memory: one by one, or
         as neighbours where another tensor has them side by side, as its rows."""
         alone = dict.fromkeys(self.groups, Vectors())
         if self.scans or not self.body.rows:
             return alone
-        along = (axis for axis, sweeps in self.groups.items() if self._lies_along(axis, sweeps))
-        return alone | {a: self._vectors_along(a, self.groups[a], may_peel=False) for a in along}
+        along = {axes: s for axes, s in self.groups.items() if self._lies_along(axes[-1], s)}
+        return alone | {a: self._vectors_along(a, s, may_peel=False) for a, s in along.items()}
 
     def _lies_along(self, axis: Axis, sweeps: Sequence[Sweep]) -> bool:
         """Whether a tensor has a row's elements side by side, each row apart from the next."""
@@ -137,15 +146,15 @@ class RowWork:
         )
         return any(element == 1 and row not in (0, 1, None) for element, row in steps)
 
-    def to_keep(self, vectors: Mapping[Axis, Vectors], *, apart: bool = False) -> ToKeep:
-        """The longest axis along which something is loaded again, and these loads; also those of
-        neighbours that lie `apart`."""
+    def to_keep(self, vectors: Mapping[Axes, Vectors], *, apart: bool = False) -> ToKeep:
+        """The longest sweeps over the same axes in which something is loaded again, and these
+        loads; also those of neighbours that lie `apart`."""
         if self.scans:
             return ToKeep(vectors)  # a scan has its points in the order of the row
-        groups = self.groups
-        for axis in sorted(groups, key=lambda axis: -axis.extent):
-            lanes = vectors[axis].lanes
-            loads = loads_to_keep(groups[axis], self.body.rows, lanes, apart=apart)
+        groups = self._groups
+        for axes in sorted(vectors, key=lambda axes: -point_count(axes)):
+            lanes = vectors[axes].lanes
+            loads = loads_to_keep(groups[axes], self.body.rows, lanes, apart=apart)
             if loads:
-                return ToKeep(vectors, axis, tuple(loads))
+                return ToKeep(vectors, axes, tuple(loads))
         return ToKeep(vectors)

@@ -13,15 +13,13 @@ from fuser.ir.nodes import Scatter, Statement, Value
 from fuser.schedule.axes import merge_axes, replace_axes
 from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.expressions import Expression, Ref, convert
-from fuser.schedule.index import Axis, Index, Variable, index_of
+from fuser.schedule.index import Axes, Axis, Index, Variable, index_of
 from fuser.schedule.row_body import Code, Sweep, indices_of
 from fuser.schedule.row_elements import Elements
 from fuser.schedule.row_statements import Keep, Kept
 from fuser.schedule.statements import Let, Store
 from fuser.segmenter import Segment
 from fuser.segmenter.atoms import AtomSet
-
-Axes = tuple[Axis, ...]
 
 _WIDER = {
     DataType.Half: DataType.Float,

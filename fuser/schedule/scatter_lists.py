@@ -19,12 +19,11 @@ from fuser.ir.nodes import Value
 from fuser.ir.shapes import row_major_strides
 from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.expressions import Call, Expression, Ref
-from fuser.schedule.index import ZERO, Index, Variable, index_of, linear, unravel
+from fuser.schedule.index import ZERO, Axes, Index, Variable, index_of, linear, unravel
 from fuser.schedule.index_rewrites import substitute
 from fuser.schedule.row_body import Code, Sweep
 from fuser.schedule.row_statements import Keep, Kept
 from fuser.schedule.scatter_elements import (
-    Axes,
     ElementCode,
     ScatterTracer,
     atoms_of,

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.expressions import Ref
-from fuser.schedule.index import ZERO
+from fuser.schedule.index import ZERO, Axes
 from fuser.schedule.row_body import Code, Sweep
 from fuser.schedule.row_statements import Keep, KeepAt, Kept
-from fuser.schedule.scatter_elements import Axes, ScatterTracer, atoms_of, axes_of, merged_over
+from fuser.schedule.scatter_elements import ScatterTracer, atoms_of, axes_of, merged_over
 from fuser.schedule.statements import CheckedIndex, Let
 from fuser.segmenter import Segment
 

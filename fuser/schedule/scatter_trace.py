@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fuser.schedule.coordinates import Coordinates
-from fuser.schedule.index import ZERO, Axis, Index
+from fuser.schedule.index import ZERO, Axes, Axis, Index
 from fuser.schedule.row_body import Code, Sweep, nodes_read
-from fuser.schedule.scatter_elements import Axes, ScatterTracer, atoms_of, axes_of, merged_over
+from fuser.schedule.scatter_elements import ScatterTracer, atoms_of, axes_of, merged_over
 from fuser.schedule.statements import Let, Store
 from fuser.segmenter import Segment
 

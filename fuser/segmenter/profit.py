@@ -145,8 +145,9 @@ class Machine:
     keeps_only_row: bool = True
     """Whether a row is kept that is the only one, which many processors share."""
 
-    keeps_several_axes: bool = False
-    """Whether a row is kept that lies along several axes, others between them."""
+    keeps_any_axes: bool = False
+    """Whether a row that lies along several axes, others between them, is kept even of columns, and
+    where parts of it are folded over the rows."""
 
     few_columns: int = 0
     """The most elements of a row that are done one after the other, while neighbouring rows are
@@ -227,7 +228,7 @@ PROCESSOR = Machine(
     unhidden=True,
     kept_row=1 << 19,
     keeps_only_row=False,
-    keeps_several_axes=True,
+    keeps_any_axes=True,
     few_columns=8,
     rounds_in_software=True,
 )

@@ -30,6 +30,9 @@ class RowSweeps:
     row_bound: Collection[Value]
     """Values that follow from row values: no sweep makes them before these are known."""
 
+    several_axes: bool
+    """Whether a row is kept that lies along several axes, others between them."""
+
     def swept_twice(self, members: Sequence[int]) -> tuple[Mapping[Value, int], Collection[Value]]:
         """What reductions follow from, and later sweeps of the row too, with how many of these make
         or read it again; and what of that is kept instead."""
@@ -62,7 +65,7 @@ class RowSweeps:
         nbytes = self.operations.atoms.elements(in_row) * value.dtype.itemsize
         if nbytes > self.room or not (self.kept or self.machine.keeps_only_row):
             return False
-        return self.machine.keeps_several_axes or self._is_along_one(value, in_row)
+        return self.several_axes or self._is_along_one(value, in_row)
 
     def _in_row(self, value: Value) -> AtomSet:
         """The atoms that number what a row has of a value."""

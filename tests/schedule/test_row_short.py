@@ -34,8 +34,8 @@ def body_of(*shape: int) -> RowBody:
 )
 def test_a_lane_has_up_to_four_accesses(length: int, vector: int, lanes: int):
     body = body_of(5, length)
-    (axis,) = body.stages[-1].axes or (None,)
-    vectors = {axis: Vectors(vector)} if axis else {}
+    axes = body.stages[-1].axes
+    vectors = {axes: Vectors(vector)} if axes else {}
     assert lanes_along(body, vectors, GIVEN) == lanes
 
 

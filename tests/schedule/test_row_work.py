@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from fuser import FusionDefinition
+from fuser.frontend.handles import Handle
 from fuser.schedule.row_room import Demand
 from fuser.schedule.row_vectors import Vectors
 from fuser.schedule.row_work import demand_of
@@ -16,7 +18,7 @@ X = torch.empty(8, 64)
 
 def test_sweeps_along_one_axis_take_the_same_points() -> None:
     work = work_of(softmax, X)
-    ((axis, sweeps),) = work.groups.items()
+    (((axis,), sweeps),) = work.groups.items()
     assert (axis.extent, len(sweeps)) == (64, 3)
     assert (work.rows, work.longest) == (8, 64)
 
@@ -37,8 +39,27 @@ def test_what_several_sweeps_load_is_to_keep() -> None:
     vectors = work.vectors(may_peel=True)
     assert list(vectors.values()) == [Vectors(4)]
     kept = work.to_keep(vectors)
-    assert kept.axis in work.groups
+    assert kept.axes in work.groups
     assert [load.tensor.name for load in kept.loads] == ["T0"]
+
+
+def test_what_several_sweeps_load_of_several_axes_is_to_keep() -> None:
+    x, weight = torch.empty(8, 6, 4, 6), torch.empty(4, 6)
+
+    def normalized(fd: FusionDefinition, x: Handle, weight: Handle) -> Handle:
+        return x / fd.ops.sum(x * weight, [1, 3], keepdim=True)
+
+    def column_too(fd: FusionDefinition, x: Handle, weight: Handle) -> tuple[Handle, ...]:
+        y = normalized(fd, x, weight)
+        return y, fd.ops.sum(y, [0, 1])
+
+    work = work_of(normalized, x, weight)
+    vectors = work.vectors_over_several()
+    assert list(vectors.values()) == [Vectors(2)]
+    kept = work.to_keep(vectors)
+    assert ([axis.extent for axis in kept.axes], kept.demand) == ([6, 6], Demand(18, 2, (4,)))
+    assert [load.tensor.name for load in kept.loads] == ["T0"]
+    assert not work_of(column_too, x, weight).vectors_over_several()
 
 
 def test_what_is_loaded_once_or_scanned_is_not() -> None:
@@ -60,5 +81,4 @@ def test_slots_that_rows_fold_into_keep_their_threads() -> None:
 def test_a_demand_is_of_vectors_and_the_bytes_of_each_load() -> None:
     work = work_of(softmax, torch.empty(8, 70, dtype=torch.float64))
     kept = work.to_keep(work.vectors(may_peel=True))
-    assert kept.axis is not None
-    assert demand_of(kept.axis, Vectors(4), kept.sizes) == Demand(vectors=18, lanes=4, sizes=(8,))
+    assert demand_of(kept.axes, Vectors(4), kept.sizes) == Demand(vectors=18, lanes=4, sizes=(8,))

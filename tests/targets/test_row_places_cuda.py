@@ -23,7 +23,7 @@ ORDERS = pytest.mark.parametrize("order", ThreadOrder, ids=lambda order: order.n
 EVERYWHERE = pytest.mark.parametrize("place", PLACES)
 CASE = {case.name: case for case in CASES}
 SWEPT = [CASE[n] for n in ("softmax", "cross entropy", "layernorm", "full var_mean", "permuted")]
-SWEPT += [CASE["layernorm backward"]]
+SWEPT += [CASE[n] for n in ("layernorm backward", "groups of channels, last", "channels of images")]
 STEPS = (*POINTWISE, *METADATA, *REDUCTIONS, *NORMALIZATIONS, *NORMALIZATIONS, *GATHERS)
 random_rows = definitions(STEPS, max_operations=8)
 
