@@ -144,6 +144,16 @@ def _of_images(fd: FusionDefinition, x: Handle) -> Handle:
     return powers / fd.ops.sum(powers, dims=[0, 2], keepdim=True)
 
 
+def _norm_of_several(fd: FusionDefinition, x: Handle, y: Handle, z: Handle) -> tuple[Handle, ...]:
+    """One number of tensors of several sizes; beside it, something is stored of the first."""
+    x_sum, y_sum, z_sum = (fd.ops.sum(t * t, [*range(len(t.shape()))]) for t in (x, y, z))
+    return fd.ops.sqrt(x_sum + y_sum + z_sum), x * 2.0
+
+
+def _several(n: int, dtype: torch.dtype) -> Tensors:
+    return [random((17, n), dtype), random((n,), dtype), random((5, n + 1, 2), dtype)]
+
+
 def _grouped(n: int, dtype: torch.dtype) -> Tensors:
     return [random((3, 2, 4, n), dtype), random((3, 2, 4, n), dtype)]
 
@@ -214,6 +224,7 @@ CASES = (
     RowCase("channels of images", _of_images, numbers(3, 4, -1)),
     RowCase("column sums", lambda fd, x: fd.ops.sum(x, dims=[0]), numbers(-1, 70)),
     RowCase("long column sums", lambda fd, x: fd.ops.sum(x, dims=[0]), numbers(300, -1)),
+    RowCase("norm of several", _norm_of_several, _several),
     RowCase("full sum", lambda fd, x: fd.ops.sum(x, dims=[0, 1]), numbers(40, -1)),
     RowCase(
         "full mean of a flipped",

@@ -3,6 +3,7 @@
 8192 rows, a block each             grid (8192, 1)
 8192 rows, a weight's gradient      as many blocks as run at once, which do row after row
 4 long rows, swept once             grid (4, n): a row is split over n blocks
+1 row, sums of several tensors      the same: a block has a part of each
 4 long rows, scanned                the same, each with a part of its row
 """
 
@@ -66,11 +67,8 @@ def _most_blocks(work: RowWork, threads: int) -> int:
 def parts_of_row(work: RowWork, teams: int, width: int, height: int) -> int:
     """Blocks that share a row, where there are fewer rows than the GPU runs blocks: `width` rows
     have `height` threads each in one of them."""
-    given, all_stages, stages = work.parameters, work.body.stages, work.body.swept
-    before = all_stages[: all_stages.index(stages[0])] if stages else ()
-    if len(stages) != 1 or work.partials or not stages[0].folds or work.scans:
-        return 1
-    if any(sweep.stores or sweep.folds for sweep in before):
+    given = work.parameters
+    if work.partials or work.scans or work.at_once is None:
         return 1
     blocks = 2 * given.resident // (teams * width * height)
     return max(min(blocks, work.longest // (height * given.split_elements)), 1)

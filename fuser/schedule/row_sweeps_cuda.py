@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.axes import replace_axes
@@ -49,6 +50,11 @@ class TeamSweeps:
 
     def run(self, stages: Sequence[Sweep]) -> list[Node]:
         """The loops of all stages of a row, one after the other."""
+        if self._is_split and (found := self._work.at_once):
+            folds = [fold for sweep in found.sweeps for fold in folds_of_row(sweep)]
+            loops = (loop for sweep in found.sweeps for loop in self._loops(sweep))
+            before, after = ([*map(self._point, each)] for each in (found.before, found.after))
+            return [*chain(*before), *self._folded(folds, tuple(loops)), *chain(*after)]
         nodes: list[Node] = []
         pair = pair_at_once(stages, self._team)
         for sweep in stages:
@@ -57,6 +63,12 @@ class TeamSweeps:
             else:
                 nodes += self._stage(sweep)
         return nodes
+
+    @property
+    def _is_split(self) -> bool:
+        """Whether several blocks do a row, which are not a cluster."""
+        _, parts, _ = self._team.launch.grid
+        return parts > self._team.launch.cluster
 
     def _stage(self, sweep: Sweep) -> list[Node]:
         if not sweep.axes:

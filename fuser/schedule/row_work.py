@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fuser.schedule.buffers import Buffers
 from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.index import Axes, Axis
-from fuser.schedule.row_body import RowBody, Sweep
+from fuser.schedule.row_body import RowBody, Sweep, contents, names_in
 from fuser.schedule.row_kept import loads_to_keep
 from fuser.schedule.row_room import Demand
 from fuser.schedule.row_slots import is_of_row
@@ -53,6 +54,14 @@ def demand_of(axes: Axes, vectors: Vectors, sizes: tuple[int, ...], drawn: int =
     return Demand(ceil_div(point_count(axes), vectors.lanes), vectors.lanes, sizes, drawn)
 
 
+class AtOnce(NamedTuple):
+    """What a row does once before its sweeps, these, and what it does once after them."""
+
+    before: Sequence[Sweep]
+    sweeps: Sequence[Sweep]
+    after: Sequence[Sweep]
+
+
 @dataclass(frozen=True, slots=True)
 class RowWork:
     """A body whose `stages` have no conflicting folds, and `partials` for its folds over rows."""
@@ -88,6 +97,23 @@ class RowWork:
     def has_arrays(self) -> bool:
         """Whether a fold over the rows has several places."""
         return any(partial.slots > 1 for partial in self.partials)
+
+    @property
+    def at_once(self) -> AtOnce | None:
+        """The stages of a row if its sweeps fold, and nothing waits for that before all have, or
+        overwrites what others read: then blocks may have a part of each."""
+        swept = [number for number, sweep in enumerate(self.stages) if sweep.axes]
+        if not swept:
+            return None
+        first, end = swept[0], swept[-1] + 1
+        before, sweeps, after = self.stages[:first], self.stages[first:end], self.stages[end:]
+        folds = {fold.name for sweep in sweeps for fold in sweep.folds}
+        waits = not folds.isdisjoint(names_in(contents(sweeps)))
+        early = any(sweep.stores or sweep.folds for sweep in before)
+        overwrites = len(sweeps) > 1 and self.segment.overwritten
+        if not folds or waits or early or overwrites or len(swept) < len(sweeps):
+            return None
+        return AtOnce(before, sweeps, after)
 
     @property
     def groups(self) -> dict[Axes, list[Sweep]]:

@@ -69,6 +69,16 @@ def test_what_is_loaded_once_or_scanned_is_not() -> None:
     assert not twice.to_keep(twice.vectors(may_peel=False)).loads
 
 
+def test_sums_of_several_tensors_are_folded_at_once() -> None:
+    x, y = torch.empty(8, 64), torch.empty(50)
+    apart = work_of(lambda fd, x, y: fd.ops.sum(x, [0, 1]) + fd.ops.sum(y, [0]), x, y).at_once
+    assert apart is not None
+    assert [len(stages) for stages in apart] == [0, 2, 1]
+    waiting = work_of(lambda fd, x, y: fd.ops.sum(y * fd.ops.sum(x, [0, 1]), [0]), x, y)
+    assert waiting.at_once is None
+    assert work_of(softmax, x).at_once is None
+
+
 def test_slots_that_rows_fold_into_keep_their_threads() -> None:
     # Rows that begin anywhere could be peeled, but their elements' slots would move.
     ragged = torch.empty(8, 61)

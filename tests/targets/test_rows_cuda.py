@@ -144,6 +144,32 @@ def test_few_long_rows_are_in_kernels_that_split_them(define: Define, sizes: tup
     agrees(fd, [x], "emulator")
 
 
+def _norm(fd: FusionDefinition, *tensors: Handle) -> Handle:
+    """Of all elements of several tensors."""
+    first, *rest = (fd.ops.sum(x * x, [*range(x.ndim)]) for x in tensors)
+    return fd.ops.sqrt(sum(rest, first))
+
+
+def test_sums_of_several_tensors_are_split_over_blocks():
+    shapes = (4096, 4096), (7,), (1000, 64, 3)
+    inputs = [torch.empty(shape, device="meta") for shape in shapes]
+    (kernel,) = defined(_norm, *inputs).plan(inputs, target="cuda:sm_90").kernels
+    assert math.prod(kernel.kernel_source.launch.grid) >= 2 * 132
+
+
+def test_what_is_stored_where_another_sum_reads_is_not_split_with_it():
+    x, y = torch.randn(40, 1023), torch.randn(50_000)
+    with FusionDefinition() as fd:
+        given, other = fd.from_pytorch(x), fd.from_pytorch(y)
+        total = fd.ops.sum(given, [0, 1]) + fd.ops.sum(other, [0])
+        fd.add_output(total)
+        fd.add_output(given * 2.0, alias_input=given)
+    want = x.sum() + y.sum(), x * 2
+    (got,) = fd.execute([x, y], target="emulator")
+    torch.testing.assert_close(got, want[0], rtol=1e-5, atol=1e-3)
+    torch.testing.assert_close(x, want[1])
+
+
 def test_rows_of_more_than_two_to_the_31_elements_compile():
     x = torch.empty(1 << 12, 1 << 20, device="meta", dtype=torch.bfloat16)
     with FusionDefinition() as fd:
