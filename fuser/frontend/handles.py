@@ -25,6 +25,8 @@ class Owner(Protocol):
 
     def size(self, arg: object, dim: object) -> Handle: ...
 
+    def number(self, value: Value) -> Number | None: ...
+
 
 def _operator(name: str) -> Callable[[Handle, Operand], Handle]:
     """`handle <operator> other`, by the row of that name in the pointwise table."""
@@ -79,6 +81,10 @@ class Handle:
     def is_tensor(self) -> bool:
         """Whether it is a tensor: one of no dimensions is, a scalar is not."""
         return self.value.is_tensor
+
+    def is_symbolic(self) -> bool:
+        """Whether its value is not known while the definition is written: it is no constant."""
+        return self.owner.number(self.value) is None
 
     def size(self, dim: int) -> Handle:
         """The size of a tensor's dimension, as an Int scalar. Raises DimensionError."""

@@ -131,6 +131,17 @@ def test_introspection() -> None:
     assert "S3 = fd.ops.size(T0, dim=1)" in repr(fd)
 
 
+def test_only_constants_are_not_symbolic() -> None:
+    with FusionDefinition() as fd:
+        t, s = fd.define_tensor(shape=[4]), fd.define_scalar()
+        for handle in (t, s, s + 1, t.size(0), fd.define_vector(1)[0], fd.ops.mul(t, 2.0)):
+            assert handle.is_symbolic()
+        for constant in (fd.define_scalar(0), fd.define_constant(False), fd.define_vector([3])[0]):
+            assert not constant.is_symbolic()
+        fd.add_output(t)
+    assert fd.inputs()[0].is_symbolic()
+
+
 def test_handles_have_classes_for_annotations() -> None:
     with FusionDefinition() as fd:
         t = fd.define_tensor(shape=[])
