@@ -8,6 +8,7 @@ from __future__ import annotations
 _SCHEDULES = "schedules are fuser's own; fd.plan(inputs) shows what is run"
 _CACHE = "fuser.LruFusionCache makes equal definitions one, and kernels are kept on disk anyway"
 _DEVICES = "a fusion runs on one device"
+_STATEMENTS = "str(fd) has the statements that make and read it"
 _FOUR_BITS = "4-bit floats are not there; fd.ops.cast makes 8-bit ones of what it is given"
 _PROFILES = "fuser.PythonProfiler and fd.profile(inputs) time the steps of an execution"
 
@@ -60,7 +61,12 @@ HANDLES = dict.fromkeys(
         "swizzle",
     ),
     _SCHEDULES,
-) | {"has_device_mesh": _DEVICES, "set_device_mesh": _DEVICES}
+) | {
+    "definition": _STATEMENTS,
+    "has_device_mesh": _DEVICES,
+    "set_device_mesh": _DEVICES,
+    "uses": _STATEMENTS,
+}
 """Of what a definition's operations return."""
 
 OPERATIONS = {
@@ -76,6 +82,7 @@ OPERATIONS = {
 NAMES = {
     **dict.fromkeys(("BroadcastOp", "Merge", "ReshapeOp", "Split", "SqueezeOp"), _SCHEDULES),
     **dict.fromkeys(("CompileParams", "KernelExecutor"), _SCHEDULES),
+    **dict.fromkeys(("MatmulParams", "PointwiseParams", "ReductionParams"), _SCHEDULES),
     "CacheOp": _SCHEDULES,
     "CommunicatorBackend": _DEVICES,
     "DeviceMesh": _DEVICES,
