@@ -20,6 +20,10 @@ from fuser.schedule.row_statements import Place
 from fuser.schedule.row_work import RowWork
 from fuser.schedule.vectors import SECTOR_BYTES
 
+_FEW_OF_ALL = 8
+"""Columns are scanned by blocks with parts of them, each of which takes one element of every sector
+of memory, where blocks for whole columns were on fewer than one multiprocessor of so many."""
+
 _MOST_THREADS = 32
 """Of a column that is scanned: each joins what all before it have come to."""
 
@@ -111,3 +115,11 @@ def scanned_parts(work: RowWork, threads: int) -> int:
         return 1
     blocks = given.resident // (work.rows * threads)
     return max(min(blocks, work.longest // (threads * given.elements)), 1)
+
+
+def is_better_in_parts(work: RowWork, blocks: int) -> bool:
+    """Whether so few blocks would scan whole columns that parts of these do better."""
+    if blocks * _FEW_OF_ALL >= work.parameters.multiprocessors:
+        return False
+    threads = work.parameters.threads_for(work.longest, has_slots=False)
+    return scanned_parts(work, threads) > 1

@@ -31,7 +31,7 @@ from fuser.schedule.row_scans import carry_of, is_turned, totals_of
 from fuser.schedule.row_scans_cuda import column_lanes, scan_lanes, scan_round
 from fuser.schedule.row_slots import folds_of_row, is_of_row, numbering_axes, row_partial
 from fuser.schedule.row_statements import Accumulate, Finish, FinishPowers, Partial, Place
-from fuser.schedule.row_teams import RowTeam
+from fuser.schedule.row_team import RowTeam
 from fuser.schedule.row_vectors import Vectors, vectors_for
 from fuser.schedule.row_work import RowWork
 from fuser.schedule.statements import Let

@@ -1,9 +1,9 @@
-"""The team of threads for a row: how many there are, and what they keep of it."""
+"""The choice of a team for the rows of a body: the first that fits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from fuser.schedule.bindings import Team
@@ -14,9 +14,14 @@ from fuser.schedule.index import Axes
 from fuser.schedule.loop_nest import Launch
 from fuser.schedule.point_rows_cuda import loads_ahead
 from fuser.schedule.row_axes import lanes_across_rows
-from fuser.schedule.row_body import Sweep
 from fuser.schedule.row_kept import loads_to_keep
-from fuser.schedule.row_launch import launched, parts_of_row, scanned_columns, scanned_parts
+from fuser.schedule.row_launch import (
+    is_better_in_parts,
+    launched,
+    parts_of_row,
+    scanned_columns,
+    scanned_parts,
+)
 from fuser.schedule.row_room import (
     Demand,
     Room,
@@ -30,39 +35,13 @@ from fuser.schedule.row_room import (
 from fuser.schedule.row_short import lanes_across, lanes_along, threads_of_column
 from fuser.schedule.row_slots import shared_parts_bytes, slots_along
 from fuser.schedule.row_statements import Place
+from fuser.schedule.row_team import RowTeam
 from fuser.schedule.row_vectors import Vectors
 from fuser.schedule.row_work import RowWork, ToKeep, demand_of
 from fuser.segmenter.refusal import Refusal
 
 _BARRIERS = 15
 """Teams of several warps in a block: each meets at a barrier of its own, and the block at one."""
-
-
-@dataclass(frozen=True, slots=True)
-class RowTeam:
-    """What does a row, and what it keeps of it where there is `room`; if it `has_slots`, threads
-    have those of folds over the rows in registers."""
-
-    team: Team
-    launch: Launch
-    to_keep: ToKeep
-    room: Room | None = None
-    has_slots: bool = False
-
-    @property
-    def threads(self) -> int:
-        """Of a row, in one block."""
-        x, y, _ = self.launch.block
-        return y if self.team is Team.COLUMN else x
-
-    def keeps(self, sweep: Sweep) -> bool:
-        """Whether something is kept of what a sweep goes over."""
-        return self.room is not None and sweep.axes == self.to_keep.axes
-
-    @property
-    def is_short(self) -> bool:
-        """Whether less than a warp does a row, so that few rounds do all of its points."""
-        return self.team is Team.WARP and self.threads < WARP
 
 
 class TeamChoice:
@@ -163,6 +142,8 @@ class TeamChoice:
         width = WARP
         if self._work.scans:
             width, threads = scanned_columns(self._work)
+            if is_better_in_parts(self._work, ceil_div(self._work.rows, width)):
+                return Refusal(f"{self._work.rows} columns leave most processors idle")
         teams = ceil_div(self._work.rows, width)
         parts = parts_of_row(self._work, teams, width, threads)
         launch = launched(self._work, teams, parts, (width, threads, 1), room, demand)

@@ -17,7 +17,8 @@ from fuser.schedule.row_facts import use_facts
 from fuser.schedule.row_slots import conflict_free, team_partial
 from fuser.schedule.row_statements import Finish, FinishPowers
 from fuser.schedule.row_sweeps_cuda import TeamSweeps, pair_at_once
-from fuser.schedule.row_teams import RowTeam, TeamChoice
+from fuser.schedule.row_team import RowTeam
+from fuser.schedule.row_teams import TeamChoice
 from fuser.schedule.row_work import RowWork
 from tests.definitions import Define
 from tests.schedule.one_thread import OneThread

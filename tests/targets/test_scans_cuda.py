@@ -121,6 +121,27 @@ def test_sanitizers_find_nothing(shape: tuple[int, int], dim: int, sanitizer: Sa
     torch.testing.assert_close(got, want)
 
 
+@ORDERS
+@pytest.mark.parametrize("shape", [(20_001, 4), (9000, 3), (40_000, 1)], ids=str)
+@pytest.mark.parametrize("from_the_end", [False, True])
+def test_a_few_long_columns_are_scanned_in_parts(
+    shape: tuple[int, int],
+    order: ThreadOrder,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    from_the_end: bool,
+):
+    monkeypatch.setattr(EmulatorBackend, "order", order)
+    x = torch.randn(shape)
+    agrees(scan(x, 0, from_the_end=from_the_end), [x], "emulator")
+
+
+def test_columns_are_scanned_in_parts_where_few_blocks_have_any():
+    grids = {(1 << 23, 4): (4, 66, 1), (1 << 19, 64): (64, 4, 1), (8192, 3072): (384, 1, 1)}
+    for shape, grid in grids.items():
+        assert source_of(shape, 0, torch.float32, "sm_90").launch.grid == grid
+
+
 def test_few_columns_have_more_threads_in_blocks_of_fewer_of_them():
     """As long as those of a block are whole sectors of 32 bytes."""
     shapes = {
