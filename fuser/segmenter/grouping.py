@@ -144,8 +144,8 @@ class Grouping:
         joined = self._joined(first, second)
         if isinstance(joined, Refusal):
             return joined
-        saved = self.groups.profit(first, second, joined)
-        self.log.append(f"merge taken:      {self._words(first, second)}: saves {saved} bytes")
+        saved = self.groups.saved(first, second, joined)
+        self.log.append(f"merge taken:      {self._words(first, second)}: {saved}")
         sizes = {key: len(self.groups.by_key[key].members) for key in (first, second)}
         kept, gone = (first, second) if sizes[first] >= sizes[second] else (second, first)
         self.order.merge(kept, gone)
@@ -184,12 +184,6 @@ class Grouping:
         joined = self.groups.maker.checked(self.groups.joined(first, second), related)
         if isinstance(joined, Refusal):
             return joined
-        return self._loss(self.groups.profit(first, second, joined), joined) or joined
-
-    def _loss(self, saved: int, joined: Group) -> Refusal | None:
-        if saved >= 0:
-            return None
-        if saved + self.groups.prices.of_few_rows(joined) >= 0:
-            words = "too few rows to keep the processors busy"
-            return Refusal(f"{words}: {-saved} bytes' worth lost")
-        return Refusal(f"recomputation would cost {-saved} bytes' worth more")
+        if self.groups.profit(first, second, joined) < 0:
+            return Refusal(self.groups.saved(first, second, joined).reason)
+        return joined
