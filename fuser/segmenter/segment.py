@@ -228,7 +228,7 @@ class _Segmenter:
             words += [
                 f"{value} leaves through {' -> '.join(chain.operations)}, metadata"
                 for chain in chains
-                if chain.end in outputs
+                if chain.end in outputs and self._placed[chain.end].base is not chain.end
             ]
             readers = {r: None for end in (value, *ends) for r in self._torch_reads.get(end, ())}
             words += [f"{value} is read by {reader}, which torch runs" for reader in readers]
