@@ -2,7 +2,8 @@
 
     saves 8650752 bytes: 262144 launch, 8388608 moved
 
-All of it is in bytes of a machine's memory: what that moves while a kernel is launched, or computes.
+All of it is in bytes of a machine's memory: what that moves while a kernel is launched, or
+computes.
 """
 
 from __future__ import annotations
@@ -48,9 +49,7 @@ class Price:
         """What would cost most of what is lost, and what would be saved."""
         name = min(self._terms().items(), key=lambda item: item[1])[0]
         gained = self.total + self.lost
-        return (
-            f"{_LOST[name]} would cost {self.lost} bytes' worth; one kernel would save {gained}"
-        )
+        return f"{_LOST[name]} would cost {self.lost} bytes' worth; one kernel would save {gained}"
 
     def __str__(self) -> str:
         terms = [f"{term} {_WORDS[name]}" for name, term in self._terms().items() if term]
