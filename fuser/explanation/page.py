@@ -159,7 +159,10 @@ def _plan(part: Partition, plan: Plan, name: str) -> list[Markup]:
 
 def _price(plan: Plan) -> str:
     launch = byte_count(plan.segmented.machine.launch_bytes)
-    return f"A merge saves bytes that stay in registers, and a launch, which counts as {launch}."
+    return (
+        "What is saved is in bytes: those that stay in registers (moved), a launch, which counts "
+        f"as {launch}, and for all else that takes time what memory moves meanwhile."
+    )
 
 
 def _definition(part: Partition) -> Markup:

@@ -1,8 +1,8 @@
 """Scripts that repeat an execution: the printed definition, and inputs that are planned alike.
 
-What a plan depends on is kept: sizes, strides, dtype, device, alignment, and every scalar. Numbers
-of tensors are kept where asked for; else floats are normally distributed, and integers as large as
-they were.
+What a plan depends on is kept: sizes, strides, dtype, device, alignment, every scalar, and which
+tensors lie in memory of another one. Numbers of tensors are kept where asked for; else floats are
+normally distributed, and integers as large as they were.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from fuser.ir.binding import is_strided
 from fuser.ir.nodes import Fusion, Number, python_number
 from fuser.ir.printer import print_fusion, print_number
 from fuser.runtime.call import address, holds_numbers
+from fuser.runtime.overlaps import span_of
 
 Inputs = Sequence["torch.Tensor | Number | Inputs"]
 """Tensors and numbers in the order the inputs were defined; those of a vector are nested."""
@@ -33,7 +34,8 @@ class TensorForm:
     """What is kept of a tensor. `lowest` and `highest` are of integers, and `ignored` is the only
     number below 0 among indices, if there is one; `offset` is in elements.
 
-    `numbers` are those of the buffer, or of the tensor if it needs no other buffer.
+    `numbers` are those of the buffer, or of the tensor if it needs no other buffer. A tensor that
+    lies `inside` another input has none: that one's position is kept, in whose buffer it lies.
     """
 
     sizes: tuple[int, ...]
@@ -45,6 +47,7 @@ class TensorForm:
     highest: int = 1
     ignored: int | None = None
     numbers: str | None = None
+    inside: int | None = None
 
     @property
     def is_dense(self) -> bool:
@@ -63,6 +66,38 @@ class TensorForm:
 
 Form = TensorForm | str | list["Form"]
 """A tensor's form, a number's text, or those of a vector."""
+
+
+def forms_of(inputs: Sequence[object], *, numbers: bool = False) -> list[Form]:
+    """What a script needs to know of inputs: of each one, and which lie in memory of another."""
+    forms = [form_of(given, numbers=numbers) for given in inputs]
+    for at, (outer, offset) in _inside_others(inputs).items():
+        form, around = forms[at], forms[outer]
+        assert isinstance(form, TensorForm)
+        assert isinstance(around, TensorForm)
+        begin = around.offset + offset
+        forms[at] = dataclasses.replace(form, inside=outer, offset=begin, numbers=None)
+    return forms
+
+
+def _inside_others(inputs: Sequence[object]) -> dict[int, tuple[int, int]]:
+    """By position, tensors that lie in the span of another of their storage and type: the longest
+    one's position, and how many elements after it they begin."""
+    sharing: dict[tuple[int, torch.dtype], dict[int, tuple[int, int]]] = {}
+    for at, given in enumerate(inputs):
+        if isinstance(given, torch.Tensor) and is_strided(given) and holds_numbers(given):
+            storage = given.untyped_storage().data_ptr(), given.dtype
+            sharing.setdefault(storage, {})[at] = span_of(given)
+    found: dict[int, tuple[int, int]] = {}
+    for (_, dtype), spans in sharing.items():
+        longest = sorted(spans, key=lambda at: spans[at][0] - spans[at][1])
+        for number, at in enumerate(longest):
+            start, end = spans[at]
+            around = (o for o in longest[:number] if spans[o][0] <= start < end <= spans[o][1])
+            outer = next((o for o in around if o not in found), None)
+            if outer is not None:
+                found[at] = outer, (start - spans[outer][0]) // dtype.itemsize
+    return found
 
 
 def form_of(given: object, *, numbers: bool = False) -> Form:
@@ -181,7 +216,16 @@ def _offset(tensor: torch.Tensor) -> int:
 def _inputs(forms: Sequence[Form]) -> str:
     if not forms:
         return "inputs = []"
-    return "".join(["inputs = [\n", *(f"    {_value(form)},\n" for form in forms), "]"])
+    inside = {
+        at: form
+        for at, form in enumerate(forms)
+        if isinstance(form, TensorForm) and form.inside is not None
+    }
+    values = ("None" if at in inside else _value(form) for at, form in enumerate(forms))
+    lines = ["inputs = [", *(f"    {value}," for value in values), "]"]
+    for at, form in inside.items():
+        lines.append(f"inputs[{at}] = inputs[{form.inside}]{_placed(form)}")
+    return "\n".join(lines)
 
 
 def _value(form: Form) -> str:
@@ -197,8 +241,12 @@ def _value(form: Form) -> str:
 def _tensor(form: TensorForm) -> str:
     if form.is_dense:
         return _made(form, form.sizes)
-    buffer = _made(form, (form.elements,))
-    return f"{buffer}.as_strided({form.sizes}, {form.strides}, {form.offset})"
+    return f"{_made(form, (form.elements,))}{_placed(form)}"
+
+
+def _placed(form: TensorForm) -> str:
+    """A tensor in the buffer that stands before."""
+    return f".as_strided({form.sizes}, {form.strides}, {form.offset})"
 
 
 def _made(form: TensorForm, sizes: tuple[int, ...]) -> str:

@@ -16,7 +16,7 @@ from fuser.frontend.arguments import boolean, integer, sequence
 from fuser.frontend.calls import explained_calls
 from fuser.frontend.flattened import Flat, flattened, listed
 from fuser.frontend.profiler import PROFILERS
-from fuser.frontend.repro import Form, Inputs, form_of, repro_script
+from fuser.frontend.repro import Form, Inputs, forms_of, repro_script
 from fuser.frontend.validating import (
     all_results,
     before_updates,
@@ -109,12 +109,12 @@ class Workbench(ABC):
     ) -> str:
         """A script that repeats `execute(inputs, ...)`: versions, the definition, the inputs.
 
-        The inputs have the sizes, strides, dtype, device and alignment of the ones given; scalars
-        are the same. Tensors have random numbers, or with `numbers` their own, which is for small
-        ones. Without `inputs`, the script defines only.
+        The inputs have the sizes, strides, dtype, device and alignment of the ones given, and lie
+        in each other as those do; scalars are the same. Tensors have random numbers, or with
+        `numbers` their own, which is for small ones. Without `inputs`, the script defines only.
         """
         kept = boolean("repro_script_for", "numbers", numbers)
-        forms = None if inputs is None else [form_of(i, numbers=kept) for i in listed(inputs)]
+        forms = None if inputs is None else forms_of(listed(inputs), numbers=kept)
         return repro_script(self.ir, forms, target=target, device=device, failure=self._failure)
 
     def last_repro_script(self) -> str:
@@ -254,7 +254,7 @@ class Workbench(ABC):
         """`execute` with what is asked for beside the outputs."""
         executor = self._checked("execute")
         if options.get("save_repro_inputs"):
-            self._saved = Saved([form_of(given) for given in listed(inputs)], target, device)
+            self._saved = Saved(forms_of(listed(inputs)), target, device)
         if options.get("print_repro"):
             print(self.repro_script_for(inputs, target=target, device=device), end="")
         given = flattened(inputs)

@@ -17,7 +17,7 @@ from fuser.runtime.call import address, holds_numbers
 
 def overlapping(inputs: Inputs, updated: Sequence[int]) -> tuple[int, ...]:
     """Which of the `updated` inputs, by position, reach into memory that another input spans."""
-    meeting = _meeting([_span(given) for given in inputs])
+    meeting = _meeting([span_of(given) for given in inputs])
     return tuple(at for at in updated if at in meeting)
 
 
@@ -28,7 +28,7 @@ def are_apart(inputs: Inputs, updated: Sequence[int]) -> Callable[[Sequence[int]
     Of an optimizer's tensors, only gradients are new in each step: where the updated ones are where
     they were, the others are looked up among them.
     """
-    lengths = [end - start for start, end in map(_span, inputs)]
+    lengths = [end - start for start, end in map(span_of, inputs)]
     read = [at for at in range(len(lengths)) if at not in updated and lengths[at]]
     # Where the updated ones are; where they start and end, in the order of memory.
     held: tuple[list[int], list[int], list[int]] = ([], [], [])
@@ -65,7 +65,7 @@ def _meeting(spans: Sequence[tuple[int, int]]) -> set[int]:
     return meeting
 
 
-def _span(given: torch.Tensor | Number) -> tuple[int, int]:
+def span_of(given: torch.Tensor | Number) -> tuple[int, int]:
     """The addresses from the first byte of a tensor to past its last one."""
     if not isinstance(given, torch.Tensor) or given.numel() == 0 or not holds_numbers(given):
         return 0, 0

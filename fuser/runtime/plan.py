@@ -18,7 +18,9 @@ from fuser.segmenter import SegmentedFusion, byte_count
 @dataclass(frozen=True, slots=True)
 class KernelStep:
     """A kernel. Bytes are of distinct elements in device memory; `bytes_read_again` are of those
-    that later sweeps of its rows read once more, as no cache has room for them.
+    that later sweeps of its rows read once more, as no cache has room for them. `leaves` tells how
+    values leave it, and `apart`, by number, of which steps it might have been a part, and why it is
+    not.
 
     Where no loops can be made yet for its operations, there is no `kernel_source`: torch runs them
     one by one, and the scheduler is "torch". `definition` is the segment as a definition.
@@ -32,11 +34,24 @@ class KernelStep:
     nest: LoopNest | None = field(repr=False, compare=False)
     bytes_read: int
     bytes_written: int
-    reason: str
+    leaves: tuple[str, ...]
+    apart: tuple[tuple[int, str], ...]
     compiler: Callable[[KernelSource], Resources]
     bytes_read_again: int = 0
 
     kind = "kernel"
+
+    @property
+    def reason(self) -> str:
+        """Why it ends where it does."""
+        words = (f"not merged with step {number}: {reason}" for number, reason in self.apart)
+        return "; ".join((*self.leaves, *words))
+
+    @property
+    def ends(self) -> str:
+        """The same in short: the plan has the reasons below its steps."""
+        numbers = ", ".join(str(number) for number, _ in sorted(self.apart))
+        return "; ".join((*self.leaves, *([f"not merged with step {numbers}"] if numbers else [])))
 
     @property
     def source(self) -> str:
@@ -142,8 +157,14 @@ class Plan:
 
     @property
     def bytes_moved(self) -> int:
-        """Bytes read and written by all steps, and by the copies into inputs after them."""
+        """Bytes read and written by all steps, and by the copies into inputs after them: of what a
+        kernel reads again, once."""
         return self.bytes_copied + sum(step.bytes_read + step.bytes_written for step in self.steps)
+
+    @property
+    def bytes_read_again(self) -> int:
+        """Bytes that later sweeps of kernels' rows read once more."""
+        return sum(kernel.bytes_read_again for kernel in self.kernels)
 
     def __str__(self) -> str:
         head = ("step", "kind", "scheduler", "operations", "read", "written", "ends here because")
@@ -158,9 +179,15 @@ class Plan:
         unfused = f" ({in_torch} run by torch, one operation at a time)" if in_torch else ""
         lines.append(
             f"total: {kernels} kernel(s){unfused}, {aliases} alias(es), {externs} torch call(s), "
-            f"{byte_count(self.bytes_moved)} moved"
+            f"{byte_count(self.bytes_moved)} moved{self._moved_besides()}"
         )
         return "\n".join(lines)
+
+    def _moved_besides(self) -> str:
+        """What of the bytes moved is no step's, and what is moved beside them."""
+        copied, again = byte_count(self.bytes_copied), byte_count(self.bytes_read_again)
+        words = f", {copied} of that by copies into inputs" if self.bytes_copied else ""
+        return words + (f", and {again} read again" if self.bytes_read_again else "")
 
 
 def read_words(step: Step) -> str:
@@ -186,5 +213,5 @@ def _row(number: int, step: Step) -> tuple[str, ...]:
         ", ".join(step.operations) or "-",
         read_words(step),
         byte_count(step.bytes_written),
-        step.reason,
+        step.ends if isinstance(step, KernelStep) else step.reason,
     )

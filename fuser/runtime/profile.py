@@ -53,7 +53,8 @@ class Profile(ProfileMembers):
 
     `host_time_ms` is what `execute` takes beside its steps; on CUDA, until all of them are queued.
     `cold` says whether caches were flushed before every run. `fusion_id` is what `id()` of the
-    Fusion tells.
+    Fusion tells. `bytes_copied` are those of the copies into inputs when all steps are done, which
+    no step's time or bytes have.
     """
 
     target: str
@@ -64,6 +65,7 @@ class Profile(ProfileMembers):
     total_time_ms: float
     host_time_ms: float
     fusion_id: int = -1
+    bytes_copied: int = 0
 
     @property
     def kernel_profiles(self) -> tuple[KernelProfile, ...]:
@@ -119,12 +121,16 @@ class Profile(ProfileMembers):
         lines = [
             f"profile for {self.target} on {self.device}: {medians}",
             *table(head, [_row(step) for step in self.steps], {1: 44}),
-            f"total: {milliseconds(self.total_time_ms)}, of which steps "
-            f"{milliseconds(self.kernel_time_ms)} and host {milliseconds(self.host_time_ms)}; "
+            f"total: {milliseconds(self.total_time_ms)}; "
+            f"steps {milliseconds(self.kernel_time_ms)}, host {milliseconds(self.host_time_ms)}"
+            f"{'' if self.runs == 1 else ', medians each'}; "
             f"{byte_count(self.input_bytes + self.output_bytes)} moved, "
             f"{self.effective_bandwidth_gbs:.1f} GB/s; compiled in "
             f"{milliseconds(self.compile_time_ms)}",
         ]
+        if self.bytes_copied:
+            copied = byte_count(self.bytes_copied)
+            lines.append(f"copies into inputs, which are no steps, moved {copied} more")
         return "\n".join(lines)
 
 

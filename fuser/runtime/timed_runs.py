@@ -93,7 +93,16 @@ def _medians(
     )
     total = median(sum(times.steps) + times.host for times in taken)
     host = median(times.host for times in taken)
-    return Profile(plan.target, str(device), len(taken), cold, steps, total, host)
+    return Profile(
+        target=plan.target,
+        device=str(device),
+        runs=len(taken),
+        cold=cold,
+        steps=steps,
+        total_time_ms=total,
+        host_time_ms=host,
+        bytes_copied=plan.bytes_copied,
+    )
 
 
 def _timed_run(

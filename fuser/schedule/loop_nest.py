@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType
@@ -71,5 +72,5 @@ class LoopNest:
 
     @property
     def chosen(self) -> str:
-        """What the heuristic chose, and what by."""
-        return f"{self.mapping}: {self.parameters}"
+        """What the heuristic chose, and what by: lines of 100 characters, as there are many."""
+        return textwrap.fill(f"{self.mapping}: {self.parameters}", 100, subsequent_indent="  ")

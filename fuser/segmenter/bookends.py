@@ -28,11 +28,13 @@ from fuser.ir.types import row_major_order
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Metadata operations that lead from `root`, which is stored, to `end`, which is handed on."""
+    """Metadata operations that lead from `root`, which is stored, to `end`, which is handed on;
+    `before` is one that leads to `root` and stays in the kernel."""
 
     root: Value
     end: Value
     statements: tuple[Statement, ...]
+    before: Statement | None = None
 
     @property
     def operations(self) -> tuple[str, ...]:
@@ -44,7 +46,8 @@ def input_aliases(
 ) -> tuple[dict[Value, Strided], list[str]]:
     """Where each value lies that metadata operations alone make of values in `memory`.
 
-    A view whose dimensions are not nested in memory is left in the kernel; the log says so.
+    A view whose dimensions are not nested in memory is left in the kernel, as is a flip; the log
+    says so.
     """
     placed = dict(memory)
     log: list[str] = []
@@ -56,7 +59,9 @@ def input_aliases(
         lies = alias(op, placed[op.arg], out.shape)
         name = f"{out} = {operation_name(op)}({op.arg})"
         if lies is None:
-            log.append(f"bookend kept:     {name}: strides {placed[op.arg].strides} need a copy")
+            strides = f"strides {placed[op.arg].strides} need a copy"
+            why = _NO_STRIDES if isinstance(op, Flip) else strides
+            log.append(f"bookend kept:     {name}: {why}")
             continue
         placed[out] = lies
         log.append(f"bookend stripped: {name} is memory of {lies.base}")
@@ -100,15 +105,18 @@ def output_chains(
     for end in dict.fromkeys(needed):
         if end in placed:
             continue
-        root, statements = end, list[Statement]()
+        root, statements, before = end, list[Statement](), None
         while True:
             statement = definitions[root]
             op = statement.op
-            if not is_metadata(op) or isinstance(op, Slice | Flip) or op.arg in placed:
-                break  # a slice stays, so that the kernel writes no more; a flip is never free
+            if not is_metadata(op) or op.arg in placed:
+                break
+            if isinstance(op, Slice | Flip):
+                before = statement
+                break
             statements.insert(0, statement)
             root = op.arg
-        chains.append(Chain(root, end, tuple(statements)))
+        chains.append(Chain(root, end, tuple(statements), before))
     return chains
 
 
@@ -129,11 +137,14 @@ def place_chains(
             (dense(root, order) for order in wanted),
             key=lambda memory: sum(_follow(chain, memory) is not None for chain in own),
         )
+        if own[0].before is not None:
+            log.append(f"bookend kept:     {_kept(own[0].before)}")
         for chain in own:
             followed = _follow(chain, lies)
             if followed is None:
                 placed[chain.end] = dense(chain.end, orders[chain.end])
-                log.append(f"bookend kept:     {_words(chain)}: needs a copy")
+                why = f"strides {lies.strides} of {root} need a copy"
+                log.append(f"bookend kept:     {_words(chain)}: {why}")
                 continue
             placed[root] = lies
             placed.update(followed)
@@ -166,6 +177,17 @@ def _wanted_order(chain: Chain, end_order: Order) -> Order:
         else:
             order = row_major_order(len(op.arg.shape))
     return order
+
+
+_NO_STRIDES = "its strides would be negative"
+
+
+def _kept(statement: Statement) -> str:
+    """What stays at the end of a kernel though it is metadata, and why."""
+    op, out = statement.op, statement.out
+    assert isinstance(op, Slice | Flip), op
+    why = _NO_STRIDES if isinstance(op, Flip) else "its kernel stores the slice alone"
+    return f"{out} = {operation_name(op)} of {op.arg}: {why}"
 
 
 def _words(chain: Chain) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from fuser.segmenter.current_groups import CurrentGroups
 from fuser.segmenter.groups import Group
 from fuser.segmenter.order import MergeOrder
+from fuser.segmenter.price import Price, saved
 from fuser.segmenter.refusal import Refusal
 
 ROUNDS = 3
@@ -61,10 +62,10 @@ class BoundaryMoves:
         if moved is None:
             self._stays[node, goal] = groups
             return False
-        changed, saved = moved
+        changed, less = moved
         ends = " to ".join(f"[{self._groups.names(key)}]" for key in (source, goal))
         name = self._groups.maker.name(node)
-        self.log.append(f"moved:            {name} from {ends}: saves {saved} bytes")
+        self.log.append(f"moved:            {name} from {ends}: {less}")
         self._groups.by_key.update(changed)
         self._groups.key_of[node] = goal
         if source == node:
@@ -77,8 +78,8 @@ class BoundaryMoves:
         known = self._stays.get((node, goal))
         return known is not None and all(map(operator.is_, known, groups))
 
-    def _moved(self, node: int, source: int, goal: int) -> tuple[dict[int, Group], int] | None:
-        """The two groups once a node has moved, by their keys, and the bytes that saves; None where
+    def _moved(self, node: int, source: int, goal: int) -> tuple[dict[int, Group], Price] | None:
+        """The two groups once a node has moved, by their keys, and what that saves; None where
         they may not be so, or no fewer bytes cross. Guards, cheapest first."""
         left = [member for member in self._groups.by_key[source].members if member != node]
         given = [*self._groups.by_key[goal].members, node]
@@ -91,9 +92,11 @@ class BoundaryMoves:
             if isinstance(checked, Refusal) or self._groups.maker.boundary_asked_inside(checked):
                 return None
             changed[key] = checked
-        cost = sum(map(self._groups.prices.cost, changed.values()))
-        saved = sum(map(self._groups.cost, changed)) - cost
-        return (changed, saved) if saved > 0 else None
+        prices = self._groups.prices
+        if sum(map(prices.cost, changed.values())) >= sum(map(self._groups.cost, changed)):
+            return None
+        before = map(self._groups.price, changed)
+        return changed, saved(before, map(prices.price, changed.values()))
 
     def _rename(self, old: int, new: int) -> None:
         """Give a group another of its nodes as key."""

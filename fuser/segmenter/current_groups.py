@@ -11,6 +11,7 @@ from fuser.ir.nodes import Value
 from fuser.ir.printer import operation_name
 from fuser.segmenter.graph import OperationGraph
 from fuser.segmenter.groups import Group, GroupMaker
+from fuser.segmenter.price import Price, saved
 from fuser.segmenter.prices import Prices
 from fuser.segmenter.profit import Machine
 from fuser.segmenter.refusal import Refusal
@@ -30,8 +31,8 @@ class CurrentGroups:
         self.by_key = {number: self.maker.single(number) for number in numbers}
         self.key_of = list(numbers)
         """By node: the key of its group."""
-        self._costs: dict[int, tuple[Group, int]] = {}
-        """By key: a group whose cost was asked for, and its cost."""
+        self._prices: dict[int, tuple[Group, Price]] = {}
+        """By key: a group whose price was asked for, and its price."""
         self._joins: dict[tuple[int, int], tuple[Group, Group, Group]] = {}
         """By keys: two groups, and what they would be as one."""
 
@@ -84,12 +85,20 @@ class CurrentGroups:
         return self.cost(first) + self.cost(second) - self.prices.cost(joined)
 
     def cost(self, key: int) -> int:
-        """The cost of a group, which is found once: each is tried with all its neighbours."""
+        """The cost of a group."""
+        return self.price(key).total
+
+    def price(self, key: int) -> Price:
+        """The price of a group, which is found once: each is tried with all its neighbours."""
         group = self.by_key[key]
-        known = self._costs.get(key)
+        known = self._prices.get(key)
         if known is None or known[0] is not group:
-            known = self._costs[key] = group, self.prices.cost(group)
+            known = self._prices[key] = group, self.prices.price(group)
         return known[1]
+
+    def saved(self, first: int, second: int, joined: Group) -> Price:
+        """What a merge saves by what it is for: its profit, for a person."""
+        return saved(map(self.price, (first, second)), [self.prices.price(joined)])
 
     def boundary_asked(self, first: int, second: int) -> Refusal | None:
         """The segment_set through which one group feeds the other, if any does."""

@@ -8,8 +8,11 @@ nothing relates but their domain are set side by side.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection
+import itertools
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+
+import networkx as nx
 
 from fuser.ir.nodes import Value
 from fuser.segmenter.boundary_moves import BoundaryMoves
@@ -27,6 +30,8 @@ SIDE_BY_SIDE = 8
 SHORT = 128
 """A kernel of groups side by side takes no longer than as many launches. One launch less is under
 1 % of a longer one, and a processor foresees the worse what is read, the more tensors there are."""
+
+_LONG = "a launch is under 1 % of what they move"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,8 @@ class Grouping:
         """By group: pairs of nodes whose merge was refused, to be tried again when it grows, or
         when it is in one of theirs, as it ran between them."""
         self.boundaries: dict[tuple[int, int], str] = {}
-        """By their keys: why neighbouring groups stayed apart, each pair once."""
+        """By their keys: why groups stayed apart, each pair once: neighbours and, once these are
+        known, what no neighbours lead to."""
 
     def run(self) -> None:
         """Merge until nothing gains."""
@@ -66,6 +72,26 @@ class Grouping:
         self.log += moves.log
         while not self._settled():
             self._merge_queued()
+
+    def relate(self, kernels: Sequence[int]) -> list[str]:
+        """Give each of some groups, in their order, a boundary: one that no others lead to is asked
+        why it is not one with the group before it. What is to be logged of that."""
+        related: nx.Graph[int] = nx.Graph()
+        related.add_nodes_from(kernels)
+        related.add_edges_from(ends for ends in self.boundaries if {*ends} <= {*kernels})
+        place = {key: number for number, key in enumerate(kernels)}
+        first = {min(keys, key=place.__getitem__) for keys in nx.connected_components(related)}
+        apart = [ends for ends in itertools.pairwise(kernels) if ends[1] in first]
+        self.boundaries |= {ends: self._why_apart(*ends) for ends in apart}
+        return [self._refused(ends) for ends in apart]
+
+    def _why_apart(self, first: int, second: int) -> str:
+        """Why groups that are no neighbours are two."""
+        verdict = self._joined(first, second)
+        if isinstance(verdict, Refusal):
+            return verdict.reason
+        short = self._is_short(first, second)
+        return "they share no tensor" + ("" if short else f", and {_LONG}")
 
     def _enqueue(self, first_node: int, second_node: int) -> None:
         """Queue a pair of nodes by what merging their groups would save."""
@@ -135,17 +161,20 @@ class Grouping:
                 return self._try(first, second) is not None
             found[first, second] = verdict.reason
         self.boundaries = found
-        for pair, reason in found.items():
-            self.log.append(f"merge refused:    {self._words(*pair)}: {reason}")
+        self.log += map(self._refused, found)
         return True
+
+    def _refused(self, ends: tuple[int, int]) -> str:
+        """What the log says of a boundary."""
+        return f"merge refused:    {self._words(*ends)}: {self.boundaries[ends]}"
 
     def _try(self, first: int, second: int) -> Refusal | None:
         """Merge two groups if it is legal and gains, or tell why not."""
         joined = self._joined(first, second)
         if isinstance(joined, Refusal):
             return joined
-        saved = self.groups.profit(first, second, joined)
-        self.log.append(f"merge taken:      {self._words(first, second)}: saves {saved} bytes")
+        saved = self.groups.saved(first, second, joined)
+        self.log.append(f"merge taken:      {self._words(first, second)}: {saved}")
         sizes = {key: len(self.groups.by_key[key].members) for key in (first, second)}
         kept, gone = (first, second) if sizes[first] >= sizes[second] else (second, first)
         self.order.merge(kept, gone)
@@ -184,12 +213,6 @@ class Grouping:
         joined = self.groups.maker.checked(self.groups.joined(first, second), related)
         if isinstance(joined, Refusal):
             return joined
-        return self._loss(self.groups.profit(first, second, joined), joined) or joined
-
-    def _loss(self, saved: int, joined: Group) -> Refusal | None:
-        if saved >= 0:
-            return None
-        if saved + self.groups.prices.of_few_rows(joined) >= 0:
-            words = "too few rows to keep the processors busy"
-            return Refusal(f"{words}: {-saved} bytes' worth lost")
-        return Refusal(f"recomputation would cost {-saved} bytes' worth more")
+        if self.groups.profit(first, second, joined) < 0:
+            return Refusal(self.groups.saved(first, second, joined).reason)
+        return joined

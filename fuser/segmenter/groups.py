@@ -238,8 +238,11 @@ class GroupMaker:
         return any(not inside.isdisjoint(self.readers.get(value, ())) for value in group.requests)
 
     def names(self, group: Group) -> str:
-        """The operations of a group, as a person reads them; only the ends of a long one."""
-        members = group.members
+        """The operations of a group, as a person reads them."""
+        return self.listed(group.members)
+
+    def listed(self, members: Sequence[int]) -> str:
+        """Some operations, as a person reads them; of many, only the ends."""
         if len(members) <= 4:
             return ", ".join(map(self.name, members))
         first, second, last = map(self.name, (members[0], members[1], members[-1]))
@@ -260,9 +263,10 @@ class GroupMaker:
 
 
 def _domains_differ(group: Group, related: bool) -> Refusal | None:
-    sizes = {value: value.elements for value in group.stores}
-    if len(set(sizes.values())) > 1:
-        listed = ", ".join(f"{value} has {size}" for value, size in sizes.items())
+    sizes = {value.elements: value for value in reversed(group.stores)}
+    if len(sizes) > 1:
+        firsts = sorted(sizes.items(), key=lambda item: item[1].id)
+        listed = ", ".join(f"{value} has {size}" for size, value in firsts)
         return Refusal(f"a kernel stores over one domain, but {listed} elements")
     if related or group.domain is not None:
         return None

@@ -16,9 +16,10 @@ class Segment:
     """Operations that become one kernel.
 
     `fusion` has the values it reads as inputs and those it stores as outputs; `memory` says where
-    each of them lies. `reason` says why the segment ends where it does. `atoms` are those of the
-    whole fusion, and `rows` the ones that number its rows: none of them where all is one row. It is
-    None where nothing is reduced or scanned, so that there are no rows.
+    each of them lies. `reason` says why the segment ends where it does: how its values leave it,
+    which `leaves` says alone, and why it is not one with others. `atoms` are those of the whole
+    fusion, and `rows` the ones that number its rows: none of them where all is one row. It is None
+    where nothing is reduced or scanned, so that there are no rows.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Segment:
     rows: AtomSet | None
     bytes_read_again: int = 0
     """What later sweeps of rows read from memory once more, as no cache has room for it."""
+    leaves: tuple[str, ...] = ()
 
     @property
     def loads(self) -> tuple[Value, ...]:
@@ -130,7 +132,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """Why two neighbouring segments, given by name, are not one."""
+    """Why two segments, given by name, are not one."""
 
     first: str
     second: str
@@ -142,8 +144,8 @@ class SegmentedFusion:
     """The whole fusion, segmented.
 
     `memory` places every input, every stored value and every alias of one. `boundaries` say why
-    neighbouring segments are apart; `log` is the story of the decisions, a line each. They were
-    made for `machine`, of whose memory the kernels cost so many bytes.
+    segments are apart, and lead from each to all others; `log` is the story of the decisions, a
+    line each. They were made for `machine`, of whose memory the kernels cost so many bytes.
     """
 
     fusion: Fusion

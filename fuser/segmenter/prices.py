@@ -19,6 +19,7 @@ from fuser.segmenter.atoms import AtomSet
 from fuser.segmenter.cuts import joints
 from fuser.segmenter.groups import Group, GroupMaker
 from fuser.segmenter.places import ALL, HERE, Spread
+from fuser.segmenter.price import Price
 from fuser.segmenter.profit import MOST_PARTS, Machine, is_costly, repeated_cost
 from fuser.segmenter.rows import Rows
 from fuser.segmenter.traffic import bytes_moved
@@ -74,12 +75,26 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class _Instructions:
-    """`own` are done once for each element they make, `repeated` more often, and `alone` wait for
-    each other."""
+    """`once` are done once for each element they make, `at_places` again at its further places,
+    `chosen` for elements that rows choose, and `repeated` more often for other reasons. `unhidden`
+    and `one_by_one` are those that wait for each other."""
 
-    own: int
+    once: int
+    at_places: int
+    chosen: int = 0
     repeated: int = 0
-    alone: int = 0
+    unhidden: int = 0
+    one_by_one: int = 0
+
+    @property
+    def own(self) -> int:
+        """Those that memory may hide, beside the `repeated` ones."""
+        return self.once + self.at_places + self.chosen
+
+    @property
+    def alone(self) -> int:
+        """Those that it does not."""
+        return self.unhidden + self.one_by_one
 
 
 class Prices:
@@ -94,23 +109,34 @@ class Prices:
 
     def cost(self, group: Group) -> int:
         """The cost of a group as one kernel, in bytes."""
-        moved = group.moved + self.read_again(group)
-        return self._cost(group, int(moved * self._slowed(group)))
+        done = self._instructions(group)
+        moved = self._waited_for(group, self.read_again(group))
+        return self._machine.kernel_cost(moved, done.own, done.repeated, alone=done.alone)
 
-    def of_few_rows(self, group: Group) -> int:
-        """What of its cost is for processors that few rows leave idle."""
-        if self._slowed(group) == 1:
-            return 0
-        return self.cost(group) - self._cost(group, group.moved)
+    def price(self, group: Group) -> Price:
+        """The cost of a group by what it is for: instructions of a kind cost what they add to
+        those of the kinds before."""
+        machine, done, again = self._machine, self._instructions(group), self.read_again(group)
+        moved, more = self._waited_for(group, again), done.repeated
+        costs = [
+            machine.launch_bytes + moved,
+            machine.kernel_cost(moved, done.once, 0),
+            machine.kernel_cost(moved, done.once + done.at_places, more, alone=done.unhidden),
+            machine.kernel_cost(moved, done.own, more, alone=done.unhidden),
+            machine.kernel_cost(moved, done.own, more, alone=done.alone),
+        ]
+        idle = moved - group.moved - again
+        added = (after - before for before, after in itertools.pairwise(costs))
+        return Price(machine.launch_bytes, group.moved, again, idle, *added)
 
     def hides(self, group: Group) -> int:
         """Instructions for which a group has time while memory is waited for, beside its own."""
         meanwhile, done = group.moved * self._machine.operations_per_byte, self._instructions(group)
         return max(meanwhile - done.own - done.repeated, 0)
 
-    def _cost(self, group: Group, moved: int) -> int:
-        done = self._instructions(group)
-        return self._machine.kernel_cost(moved, done.own, done.repeated, alone=done.alone)
+    def _waited_for(self, group: Group, again: int) -> int:
+        """The bytes that memory could move while it moves those of a group, some of them again."""
+        return int((group.moved + again) * self._slowed(group))
 
     def read_again(self, group: Group) -> int:
         """Bytes that later sweeps of its rows read from memory once more. Of many rows, a cache
@@ -148,19 +174,23 @@ class Prices:
 
     def _instructions(self, group: Group) -> _Instructions:
         again, at_places = self._done_at_places(group)
-        own = sum(cost * work.elements for work, cost in group.arithmetic.items())
-        own += sum(again.values())
+        once = sum(cost * work.elements for work, cost in group.arithmetic.items())
+        more = sum(again.values())
         if group.rows is not None:
-            own += self._chosen(group, group.rows) * self._machine.chosen_in_rows
+            chosen = self._chosen(group, group.rows) * self._machine.chosen_in_rows
             later = self._in_later_sweeps(group.members, group.rows, again)
-            alone = group.rows.unhidden if self._machine.unhidden else 0
-            return _Instructions(own, group.rows.repeated + later, alone)
+            unhidden = group.rows.unhidden if self._machine.unhidden else 0
+            return _Instructions(once, more, chosen, group.rows.repeated + later, unhidden)
         points, arithmetic = self._points(group), at_places or group.arithmetic
         if points is None:
-            return _Instructions(own)
-        alone = points.one_by_one(arithmetic, self._machine)
-        alone += points.unhidden(arithmetic) if self._machine.unhidden else 0
-        return _Instructions(own, points.repeated(arithmetic, self._machine), alone)
+            return _Instructions(once, more)
+        return _Instructions(
+            once,
+            more,
+            repeated=points.repeated(arithmetic, self._machine),
+            unhidden=points.unhidden(arithmetic) if self._machine.unhidden else 0,
+            one_by_one=points.one_by_one(arithmetic, self._machine),
+        )
 
     def _points(self, group: Group) -> Points | None:
         """What a group stores; None if it is not a kernel of points."""

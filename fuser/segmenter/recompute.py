@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from fuser.ir.nodes import Operation, Pointwise, Value
 from fuser.segmenter.current_groups import CurrentGroups
 from fuser.segmenter.graph import POINT_OPERATIONS
+from fuser.segmenter.price import Price
 from fuser.segmenter.profit import operation_cost, repeated_cost
 from fuser.segmenter.traffic import bytes_moved, bytes_written
 
@@ -79,15 +80,17 @@ class Recomputation:
         if recipe is None or not readers or not value.elements:
             return
         free = self._operations.free
-        saved = bytes_written([value], free) - bytes_written(recipe.small, free)
+        moved = bytes_written([value], free) - bytes_written(recipe.small, free)
+        launch = repeated = 0
         if list(self.stores[maker]) == [value] and not recipe.small:
-            saved += self._bytes(self.loads[maker]) + self._machine.launch_bytes
+            moved += self._bytes(self.loads[maker])
+            launch = self._machine.launch_bytes
         changed = {key: self._with_sources(key, value, recipe) for key in readers}
         hidden = dict[int, int]()
         for key, loads in changed.items():
             if self._reads_too_many(key, loads):
                 return
-            saved += self._bytes(self.loads[key]) - self._bytes(loads)
+            moved += self._bytes(self.loads[key]) - self._bytes(loads)
             points = self._points(key, value)
             once = points <= value.elements
             instructions = recipe.instructions if once else recipe.repeated
@@ -95,8 +98,9 @@ class Recomputation:
             again = recipe.repeated * at_places
             hidden[key] = min(again, self._hides(key))
             waited = again - hidden[key]
-            saved -= (instructions * points + waited) // self._machine.operations_per_byte
-        if saved <= 0:
+            repeated += (instructions * points + waited) // self._machine.operations_per_byte
+        saved = Price(launch, moved, repeated=-repeated)
+        if saved.total <= 0:
             return
         for key, loads in changed.items():
             self._hidden[key] = self._hidden.get(key, 0) + hidden[key]
@@ -107,7 +111,7 @@ class Recomputation:
         if not self.stores[maker]:
             self._set_loads(maker, {})
         where = ", ".join(f"[{self._groups.names(key)}]" for key in readers)
-        self.log.append(f"made again:       {value} in {where}: saves {saved} bytes")
+        self.log.append(f"made again:       {value} in {where}: {saved}")
 
     def _reads_too_many(self, key: int, loads: Loads) -> bool:
         """Whether a group that loads this instead moves more tensors, and more than it may."""

@@ -113,26 +113,28 @@ class _Segmenter:
         in_definition = self._definition_order(operations, grouping.groups)
         in_order = grouping.order.execution_order(in_definition.__getitem__)
         order = [key for key in in_order if key not in empty]
-        kernels = (key for key in order if key < first_extern)
+        kernels = [key for key in order if key < first_extern]
+        self._log += grouping.relate(kernels)
         names = {key: f"kernel{number}" for number, key in enumerate(kernels)}
         boundaries = tuple(
             Boundary(names[first], names[second], reason)
             for (first, second), reason in grouping.boundaries.items()
             if first in names and second in names
         )
-        refusals = _refusals(grouping, names)
+        made = {key: self._segment(operations, grouping.groups, key) for key in kernels}
+        refusals = _refusals(grouping, {key: words for key, (*_, words) in made.items()})
         steps: list[Step] = []
         for key in order:
             if key >= first_extern:
                 steps.append(self._extern_step(self._externs[key - first_extern]))
                 continue
             group = grouping.groups.by_key[key]
-            nodes = [operations.nodes[member] for member in group.members]
             kept = None if group.rows is None else group.rows.kept
-            sub, memory, ends = self._segment(nodes)
-            reason = "; ".join(dict.fromkeys([*ends, *refusals[key]]))
+            sub, memory, leaves, _ = made[key]
+            reason = "; ".join(dict.fromkeys([*leaves, *refusals[key]]))
             again = grouping.groups.prices.read_again(group)
-            steps.append(Segment(names[key], sub, memory, reason, operations.atoms, kept, again))
+            atoms = operations.atoms
+            steps.append(Segment(names[key], sub, memory, reason, atoms, kept, again, leaves))
         return steps, boundaries
 
     def _definition_order(
@@ -150,14 +152,20 @@ class _Segmenter:
             last[key] = max(last.get(key, 0), made_at[statement.outs[0]])
         return last
 
-    def _segment(self, nodes: list[Statement]) -> tuple[Fusion, dict[Value, Strided], list[str]]:
-        """The fusion of a segment, where its values lie, and how they leave."""
-        outs = [out for node in nodes for out in node.outs]
+    def _segment(
+        self, operations: OperationGraph, groups: CurrentGroups, key: int
+    ) -> tuple[Fusion, dict[Value, Strided], tuple[str, ...], str]:
+        """The fusion of a segment, where its values lie, how they leave, and what it is called:
+        without what only others make again."""
+        members = groups.by_key[key].members
+        outs = [out for member in members for out in operations.nodes[member].outs]
         own = frozenset(outs)
         stores = [v for v in outs if self._is_stored(v)]
         sub = self._subfusion(stores, stop=lambda v: self._is_read_from_memory(v, own))
         memory = {v: self._placed[v] for v in (*sub.inputs, *stores) if v.is_tensor}
-        return sub, memory, self._ends(stores)
+        made = {out for statement in sub.statements for out in statement.outs}
+        named = [m for m in members if not made.isdisjoint(operations.nodes[m].outs)]
+        return sub, memory, tuple(self._ends(stores)), groups.maker.listed(named)
 
     def _is_stored(self, value: Value) -> bool:
         """Whether a value has a buffer of its own, or is what a scatter changes in its buffer."""
@@ -228,18 +236,18 @@ class _Segmenter:
             words += [
                 f"{value} leaves through {' -> '.join(chain.operations)}, metadata"
                 for chain in chains
-                if chain.end in outputs
+                if chain.end in outputs and self._placed[chain.end].base is not chain.end
             ]
             readers = {r: None for end in (value, *ends) for r in self._torch_reads.get(end, ())}
             words += [f"{value} is read by {reader}, which torch runs" for reader in readers]
         return words
 
 
-def _refusals(grouping: Grouping, kernels: Collection[int]) -> dict[int, list[str]]:
-    """Why each of the kernels is not one with those it neighbours."""
+def _refusals(grouping: Grouping, kernels: Mapping[int, str]) -> dict[int, list[str]]:
+    """Why each of the kernels, which are given with their names, is not one with others."""
     refusals: dict[int, list[str]] = {key: [] for key in kernels}
     for ends, reason in grouping.boundaries.items():
         if all(key in refusals for key in ends):
             for own, other in (ends, ends[::-1]):
-                refusals[own].append(f"not merged with [{grouping.groups.names(other)}]: {reason}")
+                refusals[own].append(f"not merged with [{kernels[other]}]: {reason}")
     return refusals

@@ -97,3 +97,52 @@ def test_a_plan_of_nothing_but_the_input_has_no_steps():
     plan = fd.plan([torch.empty(4)])
     assert plan.steps == ()
     assert "0 kernel(s)" in str(plan)
+
+
+def test_kernels_of_one_name_are_told_apart_by_their_steps():
+    sizes = [(64, 100), (10,), (8, 4)]
+    given = [torch.empty(size, device="meta") for size in sizes * 2]
+    with FusionDefinition() as fd:
+        weights, gradients = ([fd.from_pytorch(x) for x in given[:3]] for _ in range(2))
+        for weight, gradient in zip(weights, gradients, strict=True):
+            fd.add_output(weight - gradient * 0.1, alias_input=weight)
+    plan = fd.plan(given, target="cpu")
+    names = [kernel.name for kernel in plan.kernels]
+    assert names == ["pointwise_mul_sub"] * 3
+    assert [words.partition(":")[0] for words in plan.boundaries] == [
+        "0 pointwise_mul_sub | 1 pointwise_mul_sub",
+        "1 pointwise_mul_sub | 2 pointwise_mul_sub",
+    ]
+    assert all("a kernel stores over one domain" in kernel.reason for kernel in plan.kernels)
+    assert plan.updates[1].endswith("in place, by pointwise_mul_sub, step 1")
+
+
+def test_a_step_says_in_short_what_it_is_not_one_with():
+    first, second = plan_for().kernels
+    why = "torch's T2=argsort has to run between them"
+    assert first.reason == f"T1 is read by argsort, which torch runs; not merged with step 2: {why}"
+    assert first.ends == "T1 is read by argsort, which torch runs; not merged with step 2"
+    assert second.ends == "T3 leaves through permute, metadata; not merged with step 0"
+
+
+def test_the_total_says_what_no_step_moves():
+    x = torch.empty(100, 100)
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        fd.add_output(t + fd.ops.permute(t, [1, 0]), alias_input=t)
+    plan = fd.plan([x], target="cpu")
+    assert str(plan).endswith("160.0 kB moved, 80.0 kB of that by copies into inputs")
+    profile = fd.profile([x], target="cpu", runs=1)
+    assert profile.bytes_copied == plan.bytes_copied == 80_000
+    assert str(profile).endswith("copies into inputs, which are no steps, moved 80.0 kB more")
+
+
+def test_the_total_says_what_is_read_again():
+    x = torch.empty(256, 1 << 19, device="meta")
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        y = fd.ops.exp(t - fd.ops.max(t, [1], keepdim=True))
+        fd.add_output(y / fd.ops.sum(y, [1], keepdim=True))
+    plan = fd.plan([x], target="cuda:sm_90")
+    assert plan.bytes_read_again == 2 * 4 * x.numel()
+    assert str(plan).endswith("1.1 GB moved, and 1.1 GB read again")

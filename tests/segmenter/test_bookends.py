@@ -4,7 +4,7 @@ import torch
 from fuser.ir.builder import FusionBuilder
 from fuser.ir.dtypes import DataType
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import Expand, Operation, Permute, Pointwise, Slice, Squeeze, Value, View
+from fuser.ir.nodes import Expand, Flip, Operation, Permute, Pointwise, Slice, Squeeze, Value, View
 from fuser.ir.types import TensorType
 from fuser.segmenter import AliasStep, Segment, SegmentedFusion
 from tests.segmented import run_segmented, segment_for
@@ -205,3 +205,24 @@ def test_a_view_between_two_operations_stays_inside_one_kernel():
 
     assert steps(segmented) == ["kernel(T0 -> T3)", "T4 is T3"]
     assert operations(segmented.segments[0]) == ["exp", "View", "neg"]
+
+
+def test_what_stays_in_a_kernel_says_why():
+    # T0 -> flip -> exp -> view | permute, view | slice | flip     ->     only the first is free
+    chain = Chain(torch.randn(6, 8))
+    (x,) = chain.values
+    y = chain.exp(chain.add(Flip(x, (0,))))
+    turned = chain.add(View(chain.add(Permute(y, (1, 0))), (48,)))
+    cut = chain.add(Slice(y, (0, 0), (3, 8), (1, 1)))
+    segmented = chain.out(chain.add(View(y, (48,))), turned, cut, chain.add(Flip(y, (1,))))
+
+    kept = [line.split(": ", 2)[-1] for line in segmented.log if line.startswith("bookend kept")]
+    assert kept == [
+        "its strides would be negative",
+        "strides (8, 1) of T2 need a copy",
+        "its kernel stores the slice alone",
+        "its strides would be negative",
+    ]
+    reasons = "; ".join(segment.reason for segment in segmented.segments)
+    assert "T2 leaves through view" in reasons.replace("reshape", "view")
+    assert "permute" not in reasons

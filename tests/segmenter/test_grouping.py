@@ -166,6 +166,29 @@ def test_a_reason_names_no_refusal_that_a_later_merge_settled():
         assert refused.partition("=")[0] not in own
 
 
+def test_a_reason_names_nothing_that_its_kernel_no_longer_makes():
+    # [exp sum div] | [div sum div]: the first division is made again by who reads it
+    x = torch.empty(512, 512, device="meta")
+    with FusionDefinition() as fd:
+        y = fd.ops.exp(fd.from_pytorch(x))
+        y = fd.ops.div(y, fd.ops.sum(y, [1], keepdim=True))
+        fd.add_output(fd.ops.div(y, fd.ops.sum(fd.ops.abs(y), [0], keepdim=True)))
+    segmented = segment_for(fd.fusion, [x])
+    assert any(line.startswith("made again") for line in segmented.log)
+    for part, other in zip(segmented.segments, segmented.segments[::-1], strict=True):
+        made = {f"{out}=" for s in other.fusion.statements for out in s.outs}
+        named = part.reason.partition("not merged with [")[2].partition("]")[0].split(", ")
+        assert {name[: name.index("=") + 1] for name in named if name != "..."} <= made
+
+
+def test_kernels_that_nothing_relates_say_why_they_are_two():
+    d = Definition((64, 32), (16,))
+    segmented = d.segment(*map(d.ops.neg, d.handles))
+    (boundary,) = segmented.boundaries
+    assert "over one domain, but T2 has 2048, T3 has 16 elements" in boundary.reason
+    assert segmented.log[-1].endswith(f"[T2=neg] beside [T3=neg]: {boundary.reason}")
+
+
 def test_segmentation_is_the_same_each_time():
     def log() -> tuple[str, ...]:
         torch.manual_seed(0)

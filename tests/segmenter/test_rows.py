@@ -267,7 +267,8 @@ def normalized(over: list[int], sizes: tuple[int, ...], dtype: DataType) -> list
         ([1], (4, 1 << 20), False),  # no cluster has room for it
         ([1], (256, 1 << 20), True),
         ([1], (4, 1 << 10), True),
-        ([0, 2], (256, 3, 1024), False),  # as long as the first, but in pieces
+        ([0, 2], (256, 3, 1024), True),  # as long as the first, in pieces
+        ([0, 2], (512, 3, 1024), False),
         ([0, 2], (256, 256, 1024), True),
         ([0, 2], (64, 64, 1 << 14), False),
         ([0, 2], (16, 3, 64), True),
