@@ -224,10 +224,15 @@ def _different(
 
 
 def _strides(x: torch.Tensor) -> list[int]:
-    """Those of all dimensions, if no two elements lie at one place: torch looks at the strides of
-    dimensions of one element, too."""
+    """How an output lies, if no two elements lie at one place. Of dimensions of one element, eager
+    has strides that torch does not promise when it compiles; these count where memory formats do.
+    """
     strides = [stride for size, stride in zip(x.shape, x.stride(), strict=True) if size > 1]
-    return list(x.stride()) if x.is_contiguous() or all(strides) else []
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    last = x.ndim in formats and x.is_contiguous(memory_format=formats[x.ndim])
+    if not x.is_contiguous() and not all(strides):
+        return []
+    return [*strides, x.is_contiguous(), last]
 
 
 # -- smaller programs ----------------------------------------------------------------------------
