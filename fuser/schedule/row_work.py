@@ -5,6 +5,7 @@ x - max(x), along i and j     two sweeps, vectors of 16 bytes along j, x is load
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,7 +56,8 @@ def demand_of(axes: Axes, vectors: Vectors, sizes: tuple[int, ...], drawn: int =
 
 
 class AtOnce(NamedTuple):
-    """What a row does once before its sweeps, these, and what it does once after them."""
+    """What a row does once before its sweeps, in all blocks, these, and what it does once after
+    them, in the last block."""
 
     before: Sequence[Sweep]
     sweeps: Sequence[Sweep]
@@ -109,11 +111,12 @@ class RowWork:
         before, sweeps, after = self.stages[:first], self.stages[first:end], self.stages[end:]
         folds = {fold.name for sweep in sweeps for fold in sweep.folds}
         waits = not folds.isdisjoint(names_in(contents(sweeps)))
-        early = any(sweep.stores or sweep.folds for sweep in before)
         overwrites = len(sweeps) > 1 and self.segment.overwritten
-        if not folds or waits or early or overwrites or len(swept) < len(sweeps):
+        if not folds or waits or overwrites or len(swept) < len(sweeps):
             return None
-        return AtOnce(before, sweeps, after)
+        stored = [Sweep((), (), stores=sweep.stores) for sweep in before if sweep.stores]
+        before = [dataclasses.replace(sweep, stores=()) for sweep in before]
+        return AtOnce(before, sweeps, (*stored, *after))
 
     @property
     def groups(self) -> dict[Axes, list[Sweep]]:

@@ -74,6 +74,11 @@ def test_sums_of_several_tensors_are_folded_at_once() -> None:
     apart = work_of(lambda fd, x, y: fd.ops.sum(x, [0, 1]) + fd.ops.sum(y, [0]), x, y).at_once
     assert apart is not None
     assert [len(stages) for stages in apart] == [0, 2, 1]
+    stored = work_of(
+        lambda fd, x, y: [fd.ops.sum(y * x, [1]), x * 2.0], torch.empty(8, 1), x
+    ).at_once
+    assert stored is not None
+    assert [sum(len(sweep.stores) for sweep in stages) for stages in stored] == [0, 0, 2]
     waiting = work_of(lambda fd, x, y: fd.ops.sum(y * fd.ops.sum(x, [0, 1]), [0]), x, y)
     assert waiting.at_once is None
     assert work_of(softmax, x).at_once is None

@@ -157,6 +157,19 @@ def test_sums_of_several_tensors_are_split_over_blocks():
     assert math.prod(kernel.kernel_source.launch.grid) >= 2 * 132
 
 
+@pytest.mark.parametrize("sizes", [(4, 40_000), (3, 20_000, 8)], ids=str)
+def test_what_a_row_has_stored_once_does_not_keep_it_together(sizes: tuple[int, ...]):
+    def define(fd: FusionDefinition, x: Handle, scale: Handle) -> list[Handle]:
+        doubled = scale * 2.0
+        return [doubled, fd.ops.sum(x * doubled, [1])]
+
+    inputs = [torch.randn(sizes), torch.randn(sizes[0], 1, *sizes[2:])]
+    fd = defined(define, *inputs)
+    (kernel,) = fd.plan(inputs, target="emulator").kernels
+    assert kernel.kernel_source.launch.grid[1] > 1
+    agrees(fd, inputs, "emulator")
+
+
 def test_what_is_stored_where_another_sum_reads_is_not_split_with_it():
     x, y = torch.randn(40, 1023), torch.randn(50_000)
     with FusionDefinition() as fd:
