@@ -36,6 +36,9 @@ def levels(uses: Uses) -> dict[Node, int]:
         moving = _Level(uses, found, level, by_level[level]).moving()
         for node in reversed(moving):
             found[node] = min(found[reader] for reader in uses.readers(node))
+        for node in moving:
+            if node.target is operator.getitem:  # another result may be read earlier
+                found[node] = found[node.all_input_nodes[0]]
     return found
 
 

@@ -80,6 +80,16 @@ def test_the_results_of_one_operation_are_together() -> None:
     assert len({found[name] for name in ("var_mean", "getitem", "getitem_1")}) == 1
 
 
+def test_results_that_are_read_at_different_levels_are_together() -> None:
+    def function(x: torch.Tensor, w: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+        values, indices = h.sin().max(1)
+        return ((x.exp() @ w) * values) @ w * indices
+
+    found = found_levels(function, X, W, W)
+    assert {found[name] for name in ("max_1", "getitem", "getitem_1")} == {1}
+    assert found["mul_1"] == 2
+
+
 def test_a_sum_is_kept_rather_than_what_it_is_of() -> None:
     def function(x: torch.Tensor, w: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
         return (h.exp() @ w) * (h * h).sum()

@@ -110,6 +110,12 @@ def test_results_of_one_operation_stay_together() -> None:
     assert part == ["var_mean", "getitem", "getitem", "sub", "add", "rsqrt", "mul"]
     torch.testing.assert_close(run(function, X)[1], function(X))
 
+    def apart(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        greatest, places = x.sin().max(1)  # one result is read at level 1, the other at level 2
+        return ((x.exp() @ w) * greatest) @ w * places
+
+    torch.testing.assert_close(run(apart, X, W)[1], apart(X, W))
+
 
 def test_an_update_waits_for_what_reads_the_old_value() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
@@ -148,6 +154,10 @@ def test_any_graph_can_be_divided(seed: int) -> None:
         values = [x, w]
         for number in chosen:
             left, right = values[number % len(values)], values[number // 7 % len(values)]
+            if number % 5 == 1:
+                greatest, places = left.cummax(1)
+                values += [greatest, places * 0.1]
+                continue
             last = left @ right if number % 5 == 0 else (left + right.t()) * 0.5
             values.append(last / last.norm())
         return torch.stack(values[-3:]).sum()
