@@ -1,5 +1,6 @@
 """Batch norm while training, of channels that are apart in memory, or beside each other, and its
-gradient. A channel is too long to be kept: nobody reads it once only.
+gradient: a channel is too long to be kept, so that nobody reads it once only. Group norm of images
+whose channels are beside each other: a group of an image is kept.
 """
 
 from __future__ import annotations
@@ -52,6 +53,42 @@ NORM = Kind(
 
 CHANNELS_LAST = replace(
     NORM, name="batch norm, channels last", define=partial(define_norm, dims=BESIDE)
+)
+
+
+# -- groups --------------------------------------------------------------------------------------
+
+GROUPS = 32
+PIXELS = (0, 2, 3)
+"""What is not a channel of [images, channels, height, width]."""
+
+
+def define_groups(fd: FusionDefinition, x: Handle, weight: Handle, bias: Handle) -> Handle:
+    images, channels, height, width = x.shape()
+    groups = fd.ops.reshape(x, [images, GROUPS, channels / GROUPS, height, width])
+    variance, mean = fd.ops.var_mean(groups, [2, 3, 4], correction=0, keepdim=True)
+    normed = (groups - mean) * fd.ops.rsqrt(variance + EPSILON)
+    scaled = fd.ops.reshape(normed, x.shape()) * _of_channels(fd, weight, PIXELS)
+    return fd.ops.stride_order(scaled + _of_channels(fd, bias, PIXELS), [3, 0, 2, 1])
+
+
+def group_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return functional.group_norm(x, GROUPS, weight, bias, EPSILON)
+
+
+def channels_last(make: Maker) -> Tensors:
+    x, weight, bias = affine(make)
+    return [x.contiguous(memory_format=torch.channels_last), weight, bias]
+
+
+GROUPS_LAST = Kind(
+    name="group norm, channels last",
+    define=define_groups,
+    inputs=channels_last,
+    written=group_norm,
+    eager={"F.group_norm": group_norm},
+    into={},
+    exact=group_norm,
 )
 
 
@@ -120,4 +157,4 @@ BACKWARD = Kind(
     gpu_reads=2.0,
 )
 
-SMALL = {NORM.name: (6, 5, 48), BACKWARD.name: (6, 5, 48)}
+SMALL = {NORM.name: (6, 5, 48), BACKWARD.name: (6, 5, 48), GROUPS_LAST.name: (3, 64, 4, 5)}

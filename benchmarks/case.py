@@ -216,7 +216,9 @@ class Case:
 def _declared(fd: FusionDefinition, like: torch.Tensor) -> Handle:
     sizes = [1 if size == 1 else -1 for size in like.shape]
     dtype = torch_dtype_to_nvfuser_dtype(like.dtype)
-    given = fd.define_tensor(shape=sizes, contiguity=True, dtype=dtype)
+    by_stride = sorted(range(like.ndim), key=lambda dim: (like.stride(dim), -dim))
+    order = [by_stride.index(dim) for dim in range(like.ndim)]
+    given = fd.define_tensor(shape=sizes, contiguity=True, dtype=dtype, stride_order=order)
     return _as(fd, given, DataType.Float) if like.dtype is torch.bfloat16 else given
 
 

@@ -80,6 +80,7 @@ KINDS: tuple[tuple[Kind, tuple[Sized, ...]], ...] = (
     (batch.NORM, (CHANNELS,)),
     (batch.CHANNELS_LAST, (Sized((200704, 256), cpu_rows=50176),)),
     (batch.BACKWARD, (CHANNELS,)),
+    (batch.GROUPS_LAST, (Sized((32, 320, 64, 64), cpu_rows=8),)),
     (float8.NORM, (WIDE,)),
     (float8.BLOCKS, (WIDE,)),
     (float8.WIDENED, (WIDE,)),
