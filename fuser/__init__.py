@@ -64,6 +64,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> object:
     """`explain`, loaded when it is asked for: `import fuser` need not wait for torch's compiler."""
     if name == "explain":

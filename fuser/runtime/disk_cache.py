@@ -72,7 +72,7 @@ class DiskCache:
         digest = hashlib.sha256(key.encode())
         entry = _MARK + digest.digest() + hashlib.sha256(payload).digest() + payload
         try:
-            self._write(self._directory / digest.hexdigest(), entry)
+            self._write_again(self._directory / digest.hexdigest(), entry)
             self._sweep(len(entry))
         except OSError as error:
             self._warn(f"kernels are not kept in {self._directory}: {error.strerror}")
@@ -104,6 +104,14 @@ class DiskCache:
             self._warn(f"{why}; chmod 700 it")
             return False
         return True
+
+    def _write_again(self, path: Path, entry: bytes) -> None:
+        """Write, where the directory was removed meanwhile to a new one."""
+        try:
+            self._write(path, entry)
+        except FileNotFoundError:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._write(path, entry)
 
     def _write(self, path: Path, entry: bytes) -> None:
         handle, unfinished = tempfile.mkstemp(prefix=_UNFINISHED, dir=self._directory)

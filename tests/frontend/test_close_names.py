@@ -25,3 +25,7 @@ def test_names_of_the_package() -> None:
 def test_private_names_are_neither_explained_nor_offered() -> None:
     assert close_names("_execute", ["_executes", "execute"]) == ""
     assert close_names("executee", ["_execute"]) == ""
+
+
+def test_the_package_lists_what_it_offers() -> None:
+    assert dir(fuser) == sorted(fuser.__all__)

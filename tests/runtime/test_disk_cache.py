@@ -1,5 +1,6 @@
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -177,6 +178,16 @@ def test_what_an_ended_process_left_half_written_is_removed(directory: Path):
     DiskCache(directory).store("key", b"some bytes")
     assert not old.exists()
     assert new.exists()
+
+
+def test_a_directory_that_is_removed_meanwhile_is_made_again(directory: Path):
+    cache = DiskCache(directory)
+    cache.store("key", b"some bytes")
+    shutil.rmtree(directory)
+    assert cache.load("key") is None
+    cache.store("key", b"some bytes")
+    assert cache.load("key") == b"some bytes"
+    assert directory.stat().st_mode & 0o777 == 0o700
 
 
 def test_threads_that_store_and_load_one_key_see_nothing_or_all(directory: Path):
