@@ -142,6 +142,9 @@ class Machine:
     kept_column: int = 1 << 62
     """The same, of a column, if that is less."""
 
+    kept_alone: int = 1 << 62
+    """The same, of a row of which parts are folded over the rows: one processor does it."""
+
     keeps_only_row: bool = True
     """Whether a row is kept that is the only one, which many processors share."""
 
@@ -153,9 +156,11 @@ class Machine:
     """The most elements of a row that are done one after the other, while neighbouring rows are
     side by side: what folds such rows into each other does so row by row."""
 
-    def room_of_row(self, *, in_columns: bool) -> int:
-        """Bytes of the longest row that is kept between its sweeps."""
-        return min(self.kept_row, self.kept_column) if in_columns else self.kept_row
+    def room_of_row(self, *, in_columns: bool, in_parts: bool) -> int:
+        """Bytes of the longest row that is kept between its sweeps, of one of which parts are
+        folded over the rows if `in_parts`."""
+        row = min(self.kept_row, self.kept_alone) if in_parts else self.kept_row
+        return min(row, self.kept_column) if in_columns else row
 
     def slowed(self, rows: int, *, alone: bool, in_columns: bool) -> Fraction:
         """How many times longer bytes take to move where so few rows leave processors idle; 1 for
@@ -194,14 +199,15 @@ GPU = Machine(
     rows_at_once=256,
     cache_bytes=40 << 20,
     kept_column=6 << 10,
+    kept_alone=192 << 10,
 )
 """An H200: 132 processors, of which about half are counted on to keep its memory busy; 4.3 TB/s, 60
 Tflop/s; a launch takes 2 us; the second-level cache has 50 MB. A row has the largest cluster of
 published kernels for Hopper: 16 blocks, of a processor each. Clusters of the mappings are half as
 large, since those run everywhere (`CudaRowParameters.max_cluster`): so 4 to 7 rows are priced as if
-they kept the memory busy. A row that is not kept has one block, of which two are at work on each of
-the processors counted on. So have 32 columns, of which a block loads an eighth at a time, and keeps
-what its shared memory of 227 KiB holds."""
+they kept the memory busy. A row that is not kept, or of which parts are folded over the rows, has
+one block, of which two are at work on each of the processors counted on. So have 32 columns, of
+which a block loads an eighth at a time, and keeps what its shared memory of 227 KiB holds."""
 
 PROCESSOR = Machine(
     launch_bytes=256 << 10,

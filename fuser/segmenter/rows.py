@@ -131,14 +131,15 @@ class _Walk:
             kinds = bool(self._along) + self._folds_a_row + bool(self._over_rows)
             return replace(found, is_alone=kinds > 1)
         found = replace(found, swept_again=True, in_strips=self._are_in_strips(members))
-        room = 0 if found.in_strips else self._machine.room_of_row(in_columns=in_columns)
         arrays = any(kept != NONE for _, _, kept in self._over_rows)
+        room = self._machine.room_of_row(in_columns=in_columns, in_parts=arrays)
+        room = 0 if found.in_strips else room
         several_axes = self._machine.keeps_any_axes or not (arrays or in_columns)
         walked = self._operations, self._kept, self._machine, room, self._row_bound
         sweeps = RowSweeps(*walked, several_axes)
         twice, kept = sweeps.swept_twice(members)
         made = {out for member in members for out in self._operations.nodes[member].outs}
-        is_alone = made.issuperset(kept) or not made.issuperset(twice)
+        is_alone = arrays or made.issuperset(kept) or not made.issuperset(twice)
         return replace(found, swept_twice=twice, is_alone=is_alone)
 
     def _are_in_columns(self, members: Sequence[int]) -> bool:

@@ -281,6 +281,27 @@ def test_few_rows_that_a_gpu_cannot_keep_are_not_one_kernel(
     assert (len(normalized(over, sizes, DataType.Float)) == 1) == together
 
 
+@pytest.mark.parametrize(
+    ("sizes", "together"),
+    [
+        ((16, 1 << 16), False),  # 16 blocks
+        ((4096, 1 << 17), False),  # no block has room for a row
+        ((4096, 1 << 12), True),
+        ((16, 1 << 10), True),  # another launch takes longer
+    ],
+)
+def test_rows_that_are_folded_over_each_other_have_one_block_each_on_a_gpu(
+    sizes: tuple[int, int], together: bool
+):
+    with FusionDefinition() as fd:
+        g, x = (fd.define_tensor([-1, -1]) for _ in range(2))
+        along = fd.ops.sum(g * x, [1], keepdim=True)
+        fd.add_output(g - along * x)
+        fd.add_output(fd.ops.sum(g * x, [0]))
+    inputs = [torch.empty(sizes, device="meta") for _ in range(2)]
+    assert (len(kernels(segment_for(fd.fusion, inputs))) == 1) == together
+
+
 def test_casts_of_what_is_in_memory_are_not_moved():
     """So a few rows of 16-bit floats are not one kernel of few blocks that casts them once."""
     assert len(normalized([0, 2], (64, 64, 1 << 14), DataType.BFloat16)) > 1
