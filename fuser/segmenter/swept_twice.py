@@ -54,15 +54,23 @@ class RowSweeps:
             for read in self.operations.reads[member]:
                 needed.setdefault(read.value, set()).update(sweeps)
         several = {value: len(sweeps) - 1 for value, sweeps in needed.items() if len(sweeps) > 1}
-        again = {v: more for v, more in several.items() if not self._is_kept(v)}
+        loads = [value for value in several if value not in sweep]
+        together = sum(map(self._bytes_in_row, loads))  # all of them are kept, or none
+        sizes = {v: together if v in loads else self._bytes_in_row(v) for v in several}
+        again = {v: more for v, more in several.items() if not self._is_kept(v, sizes[v])}
         return again, [v for v in several if v not in again and self._in_row(v)]
 
-    def _is_kept(self, value: Value) -> bool:
-        """Whether there is room for a value of a row between its sweeps, or it is made late."""
+    def _bytes_in_row(self, value: Value) -> int:
+        """What a row has of a value; 0 where it has one element."""
+        in_row = self._in_row(value)
+        return self.operations.atoms.elements(in_row) * value.dtype.itemsize if in_row else 0
+
+    def _is_kept(self, value: Value, nbytes: int) -> bool:
+        """Whether there is room for a value of a row between its sweeps, with what is kept beside
+        it, or it is made late."""
         in_row = self._in_row(value)
         if not in_row or value in self.row_bound:
             return True
-        nbytes = self.operations.atoms.elements(in_row) * value.dtype.itemsize
         if nbytes > self.room or not (self.kept or self.machine.keeps_only_row):
             return False
         return self.several_axes or self._is_along_one(value, in_row)

@@ -302,6 +302,22 @@ def test_rows_that_are_folded_over_each_other_have_one_block_each_on_a_gpu(
     assert (len(kernels(segment_for(fd.fusion, inputs))) == 1) == together
 
 
+@pytest.mark.parametrize(
+    ("length", "tensors", "again"), [(1 << 18, 2, 2), (1 << 16, 2, 0), (1 << 18, 1, 0)]
+)
+def test_what_a_row_keeps_of_several_tensors_takes_room_together(
+    length: int, tensors: int, again: int
+):
+    """As its threads keep all of it, or nothing."""
+    with FusionDefinition() as fd:
+        given = [fd.define_tensor([-1, -1]) for _ in range(tensors)]
+        g, x = given[0], given[-1]
+        fd.add_output(g - fd.ops.sum(g * x, [1], keepdim=True) * x)
+    inputs = [torch.empty(512, length, device="meta") for _ in given]
+    (kernel,) = segment_for(fd.fusion, inputs).segments
+    assert kernel.bytes_read_again == again * inputs[0].nbytes
+
+
 def test_casts_of_what_is_in_memory_are_not_moved():
     """So a few rows of 16-bit floats are not one kernel of few blocks that casts them once."""
     assert len(normalized([0, 2], (64, 64, 1 << 14), DataType.BFloat16)) > 1
