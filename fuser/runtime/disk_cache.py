@@ -72,7 +72,7 @@ class DiskCache:
         digest = hashlib.sha256(key.encode())
         entry = _MARK + digest.digest() + hashlib.sha256(payload).digest() + payload
         try:
-            self._write_again(self._directory / digest.hexdigest(), entry)
+            self._put(self._directory / digest.hexdigest(), entry)
             self._sweep(len(entry))
         except OSError as error:
             self._warn(f"kernels are not kept in {self._directory}: {error.strerror}")
@@ -105,8 +105,8 @@ class DiskCache:
             return False
         return True
 
-    def _write_again(self, path: Path, entry: bytes) -> None:
-        """Write, where the directory was removed meanwhile to a new one."""
+    def _put(self, path: Path, entry: bytes) -> None:
+        """Write an entry; where the directory was removed meanwhile, to a new one."""
         try:
             self._write(path, entry)
         except FileNotFoundError:

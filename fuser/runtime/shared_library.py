@@ -35,6 +35,7 @@ def private_directory() -> Path:
 
 @functools.cache
 def _directory_of(process: int) -> Path:
+    """That of a process: a fork finds its parent's number among what is known, not its own."""
     try:
         path = Path(tempfile.mkdtemp(prefix="fuser-"))
     except OSError as error:

@@ -22,7 +22,8 @@ from fuser.schedule.vectors import SECTOR_BYTES
 
 _FEW_OF_ALL = 8
 """Columns are scanned by blocks with parts of them, each of which takes one element of every sector
-of memory, where blocks for whole columns were on fewer than one multiprocessor of so many."""
+of memory, where blocks for whole columns were on fewer than one multiprocessor of so many. Chosen,
+not measured."""
 
 _MOST_THREADS = 32
 """Of a column that is scanned: each joins what all before it have come to."""

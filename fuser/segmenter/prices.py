@@ -109,15 +109,14 @@ class Prices:
 
     def cost(self, group: Group) -> int:
         """The cost of a group as one kernel, in bytes."""
-        done = self._instructions(group)
-        moved = self._waited_for(group, self.read_again(group))
-        return self._machine.kernel_cost(moved, done.own, done.repeated, alone=done.alone)
+        return self.price(group).total
 
     def price(self, group: Group) -> Price:
         """The cost of a group by what it is for: instructions of a kind cost what they add to
         those of the kinds before."""
         machine, done, again = self._machine, self._instructions(group), self.read_again(group)
-        moved, more = self._waited_for(group, again), done.repeated
+        more = done.repeated
+        moved = int((group.moved + again) * self._slowed(group))  # what memory could move meanwhile
         costs = [
             machine.launch_bytes + moved,
             machine.kernel_cost(moved, done.once, 0),
@@ -133,10 +132,6 @@ class Prices:
         """Instructions for which a group has time while memory is waited for, beside its own."""
         meanwhile, done = group.moved * self._machine.operations_per_byte, self._instructions(group)
         return max(meanwhile - done.own - done.repeated, 0)
-
-    def _waited_for(self, group: Group, again: int) -> int:
-        """The bytes that memory could move while it moves those of a group, some of them again."""
-        return int((group.moved + again) * self._slowed(group))
 
     def read_again(self, group: Group) -> int:
         """Bytes that later sweeps of its rows read from memory once more. Of many rows, a cache
