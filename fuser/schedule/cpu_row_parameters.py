@@ -45,13 +45,13 @@ class CpuRowParameters:
     strip: int = 2048
     """The most neighbouring rows that are folded side by side."""
 
-    strip_bytes: int = 1 << 19
-    """The most bytes of a strip that several sweeps read, if it has more than `shortest_strip`
-    rows: they should stay in a core's own cache. The gradient of a norm of 96 channels takes 0.93
-    of the time."""
+    strip_bytes: int = PROCESSOR.cache_bytes
+    """The most bytes of a strip that several sweeps read: they should stay in a core's own cache.
+    The gradient of a norm of 96 channels takes 0.93 of the time."""
 
-    shortest_strip: int = 256
-    """Rows from which strips are no shorter for that: they would be short pieces of memory."""
+    shortest_strip: int = PROCESSOR.rows_of_a_strip
+    """Rows from which strips are no shorter for that: they would be short pieces of memory. If
+    these do not stay in the cache either, strips are long."""
 
     unrolled: int = 16
     """Elements of each row of a strip that one round of its loop folds: lanes are read and written
@@ -185,7 +185,7 @@ class CpuRowParameters:
     rather than folded in blocks, and strips have any number of rows but `short_strip`. Fewer are
     done by a kernel for their number, which holds them in registers (`benchmarks/columns.py`)."""
 
-    shortest_piece: int = 64
+    shortest_piece: int = PROCESSOR.shortest_piece
     """Elements of a piece of a row, from which it is a row of its own. Shorter ones that are as
     long with those of other rows beside them are columns: group norms with channels last."""
 

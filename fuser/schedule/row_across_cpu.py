@@ -103,7 +103,7 @@ def _have_own_kernel(rows: int, parameters: CpuRowParameters) -> bool:
 
 def _strip_rows(body: RowBody, parameters: CpuRowParameters, unit: int) -> int:
     """How many rows a strip has at most, so that what several sweeps read of it stays in a core's
-    own cache."""
+    own cache, if it does so at all."""
     inner = body.rows[-1]
     sweeps: Counter[tuple[Value, int]] = Counter()
     swept: dict[tuple[Value, int], int] = {}
@@ -116,6 +116,8 @@ def _strip_rows(body: RowBody, parameters: CpuRowParameters, unit: int) -> int:
     again = [slice_ for slice_, count in sweeps.items() if count > 1]
     of_row = sum(swept[tensor, at] * tensor.dtype.itemsize for tensor, at in again)
     rows, fewest = parameters.strip, max(unit, parameters.shortest_strip)
+    if fewest * of_row >= parameters.strip_bytes:
+        return rows
     while rows // 2 >= fewest and rows * of_row > parameters.strip_bytes:
         rows //= 2
     return rows

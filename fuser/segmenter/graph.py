@@ -6,6 +6,7 @@ through.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -62,8 +63,8 @@ class OperationGraph:
     `reads[j]` lists what reaches node j from outside its own statement: results of other nodes, and
     free values (inputs, extern results and aliases of them). `kept[j]` are the atoms that a
     reduction or a scan keeps, and `scanned[j]` those along which a scan goes, outermost first.
-    `maker` numbers the node or extern that makes a value. `orders` are strides of free values, by
-    the atoms of their dimensions: what kernels make lies alike.
+    `maker` numbers the node or extern that makes a value. `orders` has the
+    atoms of free values, neighbours in memory first: what kernels make of these lies alike.
     """
 
     nodes: tuple[Statement, ...]
@@ -75,20 +76,23 @@ class OperationGraph:
     maker: Mapping[Value, int]
     free: Mapping[Value, Strided]
     atoms: Atoms
-    orders: Mapping[tuple[Dimension, ...], tuple[int, ...]]
+    orders: Mapping[AtomSet, Sequence[int]]
 
     def innermost(self, loads: Iterable[Value], like: Value) -> int | None:
-        """The atom of neighbours in memory of a value, in the order of a load that has the same
-        dimensions, as channels of images may be the last there, or else of any free value; None for
-        one element."""
-        dims = self.atoms.factors(like)
-        steps: Sequence[int] = self.orders.get(dims, range(len(dims), 0, -1))
+        """The atom of neighbours in memory of a value, in the order of `in_memory`; None for one
+        element."""
+        return next(iter(self.in_memory(loads, like)), None)
+
+    def in_memory(self, loads: Iterable[Value], like: Value) -> Sequence[int]:
+        """The atoms of a value, neighbours in memory first, in the order of a load that has the
+        same ones, as channels of images may be the last there, or else of any free value."""
+        held = self.atoms.of(like)
         for value in loads:
             memory = self.free.get(value)
-            if memory is not None and self.atoms.factors(value) == dims:
-                steps = [abs(step) for step in memory.strides]
-        several = [(step, dim) for step, dim in zip(steps, dims, strict=True) if dim]
-        return min(several)[1][-1] if several else None
+            if memory is not None and self.atoms.of(value) == held:
+                return _from_innermost(self.atoms.factors(value), memory.strides)
+        dims = self.atoms.factors(like)
+        return self.orders.get(held) or _from_innermost(dims, range(len(dims), 0, -1))
 
     def node_of(self, value: Value) -> int | None:
         """The node that makes a value; None for one that is free."""
@@ -139,14 +143,19 @@ def build_graph(
     )
 
 
-def _orders(
-    free: Mapping[Value, Strided], atoms: Atoms
-) -> dict[tuple[Dimension, ...], tuple[int, ...]]:
-    """Strides by the atoms of dimensions; of several values that have these, the first one's."""
-    found: dict[tuple[Dimension, ...], tuple[int, ...]] = {}
+def _orders(free: Mapping[Value, Strided], atoms: Atoms) -> dict[AtomSet, Sequence[int]]:
+    """The atoms of tensors in the order of memory; of several that have these, the first one's."""
+    found: dict[AtomSet, Sequence[int]] = {}
     for value, memory in free.items():
-        found.setdefault(atoms.factors(value), tuple(map(abs, memory.strides)))
+        if atoms.of(value) not in found:
+            found[atoms.of(value)] = _from_innermost(atoms.factors(value), memory.strides)
     return found
+
+
+def _from_innermost(dims: Sequence[Dimension], strides: Sequence[int]) -> Sequence[int]:
+    """The atoms of dimensions by how far apart neighbours lie; last, where all are one element."""
+    steps = [abs(stride) or math.inf for stride in strides]
+    return [atom for _, dim in sorted(zip(steps, dims, strict=True)) for atom in reversed(dim)]
 
 
 def _nodes(

@@ -221,7 +221,7 @@ class GroupMaker:
         """How often a group reads elements of a value that it does not make: at each of its places,
         and in each sweep of a row that is not kept."""
         readers = {member for member in self.readers.get(value, ()) if member in group.members}
-        sweeps = 1 + (group.rows.swept_twice.get(value, 0) if group.rows is not None else 0)
+        again = group.rows.swept_twice.get(value, 0) if group.rows is not None else 0
         reads = (read for reader in readers for read in self.operations.reads[reader])
         paths = {path for read in reads if read.value is value for path in read.paths}
         elements = value.elements
@@ -230,7 +230,7 @@ class GroupMaker:
             loaded = spread.loaded if isinstance(spread, Spread) else ()
             places = [number for read, number in loaded if read is value]
             elements = max(elements, self.places.elements(places, value))
-        return elements * sweeps
+        return int(elements * (1 + again))
 
     def boundary_asked_inside(self, group: Group) -> bool:
         """Whether a segment_set is in the group together with what reads it."""

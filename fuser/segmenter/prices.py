@@ -9,6 +9,7 @@ What it computes more often than there are elements is priced as often as it doe
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -142,8 +143,12 @@ class Prices:
         if self._slowed(group) == 1 and not self._is_past_cache(group, rows):
             return 0
         more, found = rows.swept_twice, 0
-        for sweep in range(max(more.values(), default=0)):
-            loads = {value: n for value, n in group.loads.items() if more.get(value, 0) > sweep}
+        for sweep in range(math.ceil(max(more.values()))):
+            loads = {
+                value: int(n * min(more[value] - sweep, 1))
+                for value, n in group.loads.items()
+                if more.get(value, 0) > sweep
+            }
             found += bytes_moved(loads, self._operations.free)
         return found
 
@@ -154,6 +159,7 @@ class Prices:
             return False
         count = self._operations.atoms.elements(rows.kept)
         columns = self._machine.columns_of_a_processor if rows.in_columns else 1
+        columns = self._machine.rows_of_a_strip if rows.in_strips else columns
         at_once = min(self._machine.rows_at_once * columns, count)
         again = bytes_moved(loads, self._operations.free)
         return again * at_once > self._machine.cache_bytes * count
@@ -238,8 +244,8 @@ class Prices:
             if member in inside:
                 op = self._operations.nodes[member].op
                 longer = self._machine.strip_functions if rows.in_strips and is_costly(op) else 1
-                found += repeated_cost(op, self._machine) * value.elements * more * longer
-                found += at_places.get(member, 0) * more
+                once = repeated_cost(op, self._machine) * value.elements * longer
+                found += int((once + at_places.get(member, 0)) * more)
         return found
 
     def _chosen(self, group: Group, rows: Rows) -> int:

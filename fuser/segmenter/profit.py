@@ -67,8 +67,16 @@ class Machine:
     rows_at_once: int = 1
     """Rows of one processor each, or groups of columns, that are at work at a time."""
 
+    rows_of_a_strip: int = 1
+    """Columns of a strip, of which one processor sweeps them side by side."""
+
     cache_bytes: int = 1 << 62
-    """What of these a cache holds from one sweep to the next. More is read from memory again."""
+    """What of rows at work a cache holds from one sweep to the next. More is read from memory
+    again."""
+
+    shortest_piece: int = 1
+    """Elements of a piece of a row, from which rows that alternate in memory, a piece of each after
+    the other, are swept one by one. Shorter ones are columns."""
 
     of_rows: Limits = Limits(tensors=48, live=64)
     """What a kernel may hold that folds rows."""
@@ -217,6 +225,9 @@ PROCESSOR = Machine(
     processors_of_a_row=1,
     busy_rows=1,
     of_points=Limits(tensors=200, live=256),
+    rows_of_a_strip=256,
+    cache_bytes=1 << 19,
+    shortest_piece=64,
     folds_in_strips=True,
     chosen_in_rows=128,
     shortest_part=16,

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from fuser.ir.nodes import Cast, Operation, Pointwise, Reduce, Scan, Statement, Value
 from fuser.segmenter.atoms import NONE, AtomSet
@@ -47,9 +48,9 @@ class Rows:
     """Instructions that are done again for every row."""
     unhidden: int
     """Those of divisions and costly functions among them."""
-    swept_twice: Mapping[Value, int] = field(default_factory=dict[Value, int])
+    swept_twice: Mapping[Value, Fraction] = field(default_factory=dict[Value, Fraction])
     """What an earlier sweep folds and a later one needs, of rows too long to be kept between them,
-    or columns, with how many later sweeps need it."""
+    or columns, with how many later sweeps need it; one that needs a part of it counts as that."""
     is_alone: bool = False
     """Whether processors cannot share a row: it is swept again, and what is loaded of it is not
     kept, or two of these happen to it: it is folded, scanned, folded into what all rows are."""
@@ -148,17 +149,30 @@ class _Walk:
         threads has each."""
         if self._along or self._machine.columns_of_a_processor == 1:
             return False
-        reads = (read.value for member in members for read in self._operations.reads[member])
-        largest = largest_value(self._operations, members)
-        return self._operations.innermost(reads, largest) in self._kept
+        return not self._kept.isdisjoint(self._in_memory(members)[:1])
 
     def _are_in_strips(self, members: Sequence[int]) -> bool:
-        """Whether rows are columns in memory, of which many are swept side by side."""
+        """Whether rows are columns in memory, of which many are swept side by side, or alternate
+        there, a short piece of each after the other."""
         if not self._machine.folds_in_strips:
             return False
         nodes, scanned = self._operations.nodes, self._operations.scanned
         folding = [m for m in members if isinstance(nodes[m].op, Reduce) or m in scanned]
-        return not self._kept.isdisjoint(last_atoms(self._operations, folding))
+        if not self._kept.isdisjoint(last_atoms(self._operations, folding)):
+            return True
+        piece = 1
+        for atom in self._in_memory(members):
+            if atom in self._kept:
+                return self._machine.shortest_piece <= piece * self._atoms.size(atom)
+            piece *= self._atoms.size(atom)
+            if piece >= self._machine.shortest_piece:
+                break
+        return False
+
+    def _in_memory(self, members: Sequence[int]) -> Sequence[int]:
+        """The atoms of the largest tensor, neighbours in memory first."""
+        reads = (read.value for member in members for read in self._operations.reads[member])
+        return self._operations.in_memory(reads, largest_value(self._operations, members))
 
     def _has_other_sweeps(self, members: Sequence[int]) -> bool:
         """Whether a row is swept elsewhere than along the scan, so that it cannot be shared out."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from fuser.ir.nodes import Reduce, Value
 from fuser.segmenter.atoms import AtomSet
@@ -33,27 +34,36 @@ class RowSweeps:
     several_axes: bool
     """Whether a row is kept that lies along several axes, others between them."""
 
-    def swept_twice(self, members: Sequence[int]) -> tuple[Mapping[Value, int], Collection[Value]]:
+    def swept_twice(
+        self, members: Sequence[int]
+    ) -> tuple[Mapping[Value, Fraction], Collection[Value]]:
         """What reductions follow from, and later sweeps of the row too, with how many of these make
-        or read it again; and what of that is kept instead."""
+        or read it again, one that has a part of it as that; and what of it is kept instead."""
         sweep: dict[Value, int] = {}
         for member in members:  # the first sweep that can make it; of a row value, that reads it
             statement = self.operations.nodes[member]
             first = max((sweep.get(r.value, 0) for r in self.operations.reads[member]), default=0)
             sweep |= dict.fromkeys(statement.outs, first + isinstance(statement.op, Reduce))
-        needed: dict[Value, set[int]] = {}
+        needed: dict[Value, dict[int, Fraction]] = {}  # by sweep, what part of it
         for member in reversed(members):
             statement = self.operations.nodes[member]
-            out = statement.outs[0]
+            out = made = statement.outs[0]
             if isinstance(statement.op, Reduce):
-                sweeps = {sweep[out] - 1}
+                made, sweeps = statement.op.arg, {sweep[out] - 1: Fraction(1)}
             elif self.operations.atoms.of(out) <= self.kept:
                 continue
             else:
-                sweeps = needed.get(out) or {sweep[out]}
+                sweeps = needed.get(out) or {sweep[out]: Fraction(1)}
             for read in self.operations.reads[member]:
-                needed.setdefault(read.value, set()).update(sweeps)
-        several = {value: len(sweeps) - 1 for value, sweeps in needed.items() if len(sweeps) > 1}
+                part = min(Fraction(made.elements, max(read.value.elements, 1)), Fraction(1))
+                parts = needed.setdefault(read.value, {})
+                for number, of_made in sweeps.items():
+                    parts[number] = max(parts.get(number, Fraction(0)), part * of_made)
+        several = {
+            value: sum(parts.values(), start=-max(parts.values()))
+            for value, parts in needed.items()
+            if len(parts) > 1
+        }
         loads = [value for value in several if value not in sweep]
         together = sum(map(self._bytes_in_row, loads))  # all of them are kept, or none
         sizes = {v: together if v in loads else self._bytes_in_row(v) for v in several}
