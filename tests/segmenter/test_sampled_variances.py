@@ -11,7 +11,7 @@ import math
 import pytest
 import torch
 
-from fuser import FusionDefinition
+from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
 from fuser.passes.lower_reductions import lower_reductions
@@ -166,8 +166,45 @@ def test_what_is_kept_or_found_in_a_cache_is_not_sampled(sizes: tuple[int, ...],
     assert not is_sampled(segmented)
 
 
-def test_a_processor_keeps_what_it_reads():
-    assert not is_sampled(planned((128, 64, 3136), [0, 2], PROCESSOR))
+@pytest.mark.parametrize(
+    ("sizes", "dims", "sampled"),
+    [
+        ((16, 64, 1568), [0, 2], False),  # rows of 98 KB
+        ((128, 64, 3136), [0, 2], True),  # of 1.6 MB
+        ((8, 128, 3136), [1], False),  # columns, of which a strip is 128 KB
+        ((8, 768, 3136), [1], True),  # and 768 KB
+    ],
+)
+def test_a_processor_samples_what_its_cache_does_not_hold(
+    sizes: tuple[int, ...], dims: list[int], sampled: bool
+):
+    segmented = planned(sizes, dims, PROCESSOR)
+    assert len(segmented.segments) == 1
+    assert is_sampled(segmented) == sampled
+
+
+@pytest.mark.parametrize(
+    ("channels", "sampled"),
+    [
+        (320, True),  # groups of 10 alternate in memory: strips of 256 are 1 MB
+        (2048, False),  # groups of 64 are swept one by one: 256 KB
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_processor_sweeps_groups_of_channels_in_strips(
+    channels: int, sampled: bool, dtype: torch.dtype
+):
+    x = torch.randn(2, channels, 32, 32).to(dtype)
+    x = x.contiguous(memory_format=torch.channels_last)
+    with FusionDefinition() as fd:
+        given = fd.ops.cast(fd.from_pytorch(x), DataType.Float)
+        groups = fd.ops.reshape(given, [2, 32, channels // 32, 32, 32])
+        (made,) = normalized(fd, groups, [2, 3, 4])
+        fd.add_output(made)
+    segmented = segment_for(fd, x, PROCESSOR)
+    assert len(segmented.segments) == 1
+    assert is_sampled(segmented) == sampled
+    fd.validate([x], target="cpu")
 
 
 def test_one_element_is_no_part():
