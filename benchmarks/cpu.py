@@ -249,13 +249,15 @@ def main() -> int:
     given = options()
     facts = machine()
     print(description(facts) + "\n", flush=True)
+    record: dict[str, object] = {"machine": facts}
+    host: list[str] = []
+    host_goals: list[Goal] = []
+    if not given.only and not given.quick:  # before compilers have processes of their own here
+        host_goals = host_parts(given.rounds, host, record)
     rows, details = measure_all(given)
-    record: dict[str, object] = {"machine": facts, "rows": rows, "details": details}
-    parts = [description(facts), row_table(rows, CPU_COLUMNS), note_lines(rows)]
-    goals = [goal for row in rows for goal in row.goals]
-    if not given.only and not given.quick:
-        goals += host_parts(given.rounds, parts, record)
-    record["goals"] = goals
+    parts = [description(facts), row_table(rows, CPU_COLUMNS), note_lines(rows), *host]
+    goals = [*(goal for row in rows for goal in row.goals), *host_goals]
+    record |= {"rows": rows, "details": details, "goals": goals}
     parts.append(goal_lines(goals))
     text = "\n\n".join(filter(None, parts)) + "\n"
     print("\n" + text.partition("\n\n")[2])

@@ -70,10 +70,19 @@ class CpuPrinter(CpuKernel):
             return
         place, chunk = self.lanes_to_memory(store), self.around.chunk
         if chunk is not None and chunk.stored is Stored.PART:
-            self.out.line(f"{self.chunk_store(store, 'part')}({place}, first, last);")
+            part = f"{place}, first, last{self._later_place(store, chunk.peel)}"
+            self.out.line(f"{self.chunk_store(store, 'part')}({part});")
         else:
             rest = "" if self.nest.launch.past_cache else ", false"
             self.out.line(f"{self.chunk_store(store)}({place}{rest});")
+
+    def _later_place(self, store: Store, peel: Peel | None) -> str:
+        """Where a chunk's store is in the later row whose ends are asked for."""
+        if peel is None or peel.later is None:
+            return ""
+        axis, rows = peel.later
+        at = store.at + Index(store.at.coefficient(axis) * rows)
+        return f", {store.tensor}_out + {self.sizes.index(at, store.tensor.name)}"
 
     def _inner(self, loop: Loop) -> None:
         if loop.binding is Binding.STREAM:
@@ -109,7 +118,8 @@ class CpuPrinter(CpuKernel):
                 self.out.line(f"const {index} first = start < {name} ? 0 : start - {name};")
                 end = f"start + {loop.step} < {extent} ? start + {loop.step} : {extent}"
                 self.out.line(f"const {index} last = ({end}) - {name};")
-            with self.within(chunk=Chunk(loop.axis, Stored.PART if loop.peel else Stored.WHOLE)):
+            stored = Stored.PART if loop.peel else Stored.WHOLE
+            with self.within(chunk=Chunk(loop.axis, stored, peel=loop.peel)):
                 self.nodes(loop.body)
 
     def _start_at_line(self, peel: Peel, index: str, extent: str) -> None:

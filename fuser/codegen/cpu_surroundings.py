@@ -8,7 +8,7 @@ from enum import Enum, auto
 
 from fuser.codegen.printer import Surroundings
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Loop
+from fuser.schedule.loop_tree import Loop, Peel
 
 
 class Stored(Enum):
@@ -34,6 +34,8 @@ class Chunk:
     stored: Stored
     turned: bool = False
     """Whether lanes are from the last point to the first."""
+    peel: Peel | None = None
+    """Where chunks begin, if not with the row."""
 
 
 @dataclass(frozen=True, slots=True)

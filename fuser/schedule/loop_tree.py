@@ -20,11 +20,13 @@ from fuser.schedule.index import Axis, Index
 @dataclass(frozen=True, slots=True)
 class Peel:
     """Where the whole vectors of a row begin: where `lanes` elements of `tensor` are aligned. The
-    row begins at element `at` of it. What is before and after them are its ends."""
+    row begins at element `at` of it. What is before and after them are its ends, of which the same
+    in a `later` row may be asked for: so many steps along an axis."""
 
     tensor: Value
     at: Index
     lanes: int
+    later: tuple[Axis, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,9 @@ def as_lines(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:
     if count > most:
         return Refusal(f"{count} rows are more than {most}")
     fewest = parameters.fewest_scanned_lines if scanned else parameters.fewest_lines
-    shortest = min((point_count(sweep.axes) for sweep in body.swept), default=0)
-    if shortest < fewest:
-        return Refusal(f"a row has {shortest} elements, fewer than {fewest}")
+    longest = max((point_count(sweep.axes) for sweep in body.swept), default=0)
+    if longest < fewest:
+        return Refusal(f"a row has {longest} elements, fewer than {fewest}")
     if body.folds_over_rows or body.epilogue:
         return Refusal("something is folded over the rows")
     if not all(map(scans_in_parts, body.stages)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from collections.abc import Callable
 
 import pytest
@@ -259,7 +260,21 @@ def test_rows_of_any_alignment_begin_their_chunks_at_whole_lines():
     x, y = numbers(40, 300), numbers(300)
     (kernel,) = run(lambda fd, x, y: fd.ops.pad(x + y, [1, 2]) * 0.5, x, y).kernels
     assert "past_line(" in kernel.source
-    assert "stream_part(" in kernel.source
+    stores = re.findall(
+        r" stream_part\((T\d+_out) (.+), T\d+_lanes, first, last(.*)\);", kernel.source
+    )
+    assert stores
+    for tensor, place, later in stores:  # the ends of a later row are asked for
+        assert later.startswith(f", {tensor} ")
+        assert not later.endswith(place)
+
+
+@pytest.mark.usefixtures("past_cache")
+def test_the_only_row_asks_for_no_later_one():
+    (kernel,) = run(lambda fd, x: fd.ops.pad(x * 0.5, [1, 2]), numbers(700)).kernels
+    stores = re.findall(r" stream_part\(T\d+_out .+", kernel.source)
+    assert stores
+    assert all(store.endswith(", first, last);") for store in stores)
 
 
 @pytest.mark.usefixtures("past_cache")

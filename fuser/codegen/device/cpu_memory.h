@@ -107,13 +107,15 @@ __attribute__((noinline)) static void stream_some(T* __restrict to, const T (&fr
 }
 
 //@ stream_part: stream_chunk, stream_some
-// Stores elements `first` to `last` - 1 of a chunk, which mostly are all.
+// Stores elements `first` to `last` - 1 of a chunk, which mostly are all. Others end within a line,
+// which another row has too: that is asked for where the same chunk of a `later` row ends.
 template <class T, int Count>
 static inline void stream_part(T* __restrict to, const T (&from)[Count], long long first,
-                               long long last) {
+                               long long last, const T* later = nullptr) {
   if (first == 0 && last == Count) {
     stream_chunk(to, from);
   } else {
+    if (later != nullptr) __builtin_prefetch(later + (first > 0 ? first : last), 1);
     stream_some(to, from, first, last);
   }
 }
@@ -210,10 +212,11 @@ static inline void stream_rounded(narrow_float<Format>* __restrict to, const flo
 template <class Format, int Count>
 static inline void stream_rounded_part(narrow_float<Format>* __restrict to,
                                        const float (&from)[Count], long long first,
-                                       long long last) {
+                                       long long last,
+                                       const narrow_float<Format>* later = nullptr) {
   narrow_float<Format> rounded[Count];
   round_chunk(rounded, from);
-  stream_part(to, rounded, first, last);
+  stream_part(to, rounded, first, last, later);
 }
 
 //@ stream_rounded_moved: FUSER_DEVICE, stream_moved, narrow_float
