@@ -8,7 +8,14 @@ from fuser.codegen import cuda_folds, cuda_scans, cuda_scatter, cuda_teams
 from fuser.codegen.cuda_blocks import over_blocks
 from fuser.codegen.cuda_kept import add_to_row, copy_ahead, is_copied, row_array
 from fuser.codegen.cuda_kernel import CudaKernel
-from fuser.codegen.cuda_lanes import load_lanes, load_run, over_lanes, store_lanes, store_run
+from fuser.codegen.cuda_lanes import (
+    combine_lanes,
+    load_lanes,
+    load_run,
+    over_lanes,
+    store_lanes,
+    store_run,
+)
 from fuser.codegen.cuda_lists import by_lists
 from fuser.codegen.cuda_points import over_ends, over_points
 from fuser.codegen.cuda_rows import accumulate, finish, region
@@ -108,6 +115,8 @@ class CudaPrinter(CudaKernel):
                 finish(self, node)
             case rows.FinishPowers():
                 cuda_folds.finish_powers(self, node)
+            case rows.Combine():
+                combine_lanes(self, node)
             case rows.ScanLanes():
                 cuda_scans.scan_lanes(self, node)
             case Share():

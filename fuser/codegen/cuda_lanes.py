@@ -13,7 +13,7 @@ from fuser.schedule.counts import ceil_div
 from fuser.schedule.index import ZERO
 from fuser.schedule.index_rewrites import substitute, variables_of
 from fuser.schedule.loop_tree import Loop, Node
-from fuser.schedule.row_statements import Accumulate
+from fuser.schedule.row_statements import Accumulate, Combine
 from fuser.schedule.statements import Let, Load, LoadRun, Store, StoreRun, reads_in
 
 _WORDS_AHEAD = 32
@@ -38,6 +38,14 @@ def load_lanes(kernel: CudaKernel, load: Load) -> None:
         draw = kernel.expressions.use("draw_vector")
         call = f"{draw}<{kernel.drawn_numbers(load, load.drawn)}, {load.piece or load.lanes}>"
         kernel.out.line(f"{call}({load.name}, {kernel.drawn_at(load, load.drawn)});")
+
+
+def combine_lanes(kernel: CudaKernel, node: Combine) -> None:
+    """One number of a vector: the largest or the smallest of its floats of 16 bits."""
+    (lanes,), type_ = node.arrays, kernel.expressions.type(node.dtype)
+    join = kernel.expressions.use("extreme_lane")
+    largest = str(node.operation == "maximum").lower()
+    kernel.out.line(f"const {type_} {node.name} = {join}<{largest}>({lanes});")
 
 
 def load_run(kernel: CudaKernel, run: LoadRun) -> None:

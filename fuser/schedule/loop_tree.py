@@ -109,7 +109,6 @@ ProcessorNode = (
     rows.RowTile
     | rows.RowOfTile
     | rows.DrainRows
-    | rows.Combine
     | rows.KeepLanes
     | rows.JoinGroups
     | rows.Widen
@@ -132,6 +131,7 @@ RowNode = (
     | rows.Finish
     | rows.FinishPowers
     | rows.ScanLanes
+    | rows.Combine
     | Share
     | scatters.WarpPoints
     | scatters.WarpElements

@@ -36,3 +36,8 @@ def own_name(name: str, number: int = 0) -> str:
 def block_name(name: str) -> str:
     """What a thread has of a fold since it was last joined to a wider type."""
     return f"{name}_block"
+
+
+def joined_name(name: str, operation: str) -> str:
+    """What the lanes of a value come to."""
+    return f"{name}_{operation}"

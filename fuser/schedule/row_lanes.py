@@ -1,21 +1,29 @@
-"""Several neighbouring elements of a row for one thread, moved by vector accesses."""
+"""Several neighbouring elements of a row for one thread, moved by vector accesses.
+
+T0 = load 8 of bfloat16                         T0 = load 8 of bfloat16
+for each lane: T1 = float(T0)           ->      T0_maximum = the largest of T0, two at a time
+               T2 = maximum(T2, T1)             T2 = maximum(T2, float(T0_maximum))
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeVar
 
 from fuser.schedule.axes import moved, replace_axes
 from fuser.schedule.bindings import Binding
+from fuser.schedule.expressions import Convert, Ref, convert
+from fuser.schedule.folds import is_extreme
 from fuser.schedule.index import Axis, Index, lanes_of, of_axis
 from fuser.schedule.loop_tree import Loop, Node
+from fuser.schedule.names import joined_name
 from fuser.schedule.row_body import Fold, Sweep
-from fuser.schedule.row_statements import Accumulate, Keep, Kept
+from fuser.schedule.row_statements import Accumulate, Combine, Keep, Kept
 from fuser.schedule.row_vectors import Vectors, divided
-from fuser.schedule.statements import Load, Store
-from fuser.schedule.vectors import step_along, stores_of_lanes
+from fuser.schedule.statements import Let, Load, Store
+from fuser.schedule.vectors import FLOATS_OF_16, step_along, stores_of_lanes
 
 Moved = TypeVar("Moved", Load, Store)
 
@@ -63,10 +71,42 @@ def in_lanes(
     single = [shifted for store, shifted in pairs if step_along(store.at, inner) != 1]
     wide = (_in_pieces(s, vectors) for s in sweep.stores if step_along(s.at, inner) == 1)
     arrays, fills, stores = stores_of_lanes(wide, lanes)
-    folds = (accumulate(fold, taken.each) for fold in taken.each.folds)
-    within = (*taken.each.code, *folds, *single, *fills)
-    each = [Loop(taken.lane, Binding.LANES, within)] if within else []
-    return (*taken.once, *arrays, *each, *stores)
+    narrow = _extremes_of_narrow(taken) if vectors.whole else {}
+    joined: list[Node] = []
+    for fold, join in narrow.items():
+        of_all = convert(Ref(join.name, join.dtype), fold.dtype)
+        joined += (join, accumulate(dataclasses.replace(fold, value=of_all), sweep))
+    folds = (accumulate(fold, taken.each) for fold in taken.each.folds if fold not in narrow)
+    done = (*folds, *single, *fills)
+    code = taken.each.code if done or not _is_of(narrow, taken.each) else ()
+    each = [Loop(taken.lane, Binding.LANES, (*code, *done))] if code or done else []
+    return (*taken.once, *joined, *arrays, *each, *stores)
+
+
+def _extremes_of_narrow(taken: Neighbours) -> dict[Fold, Combine]:
+    """The folds of a row to the largest, or the smallest, of floats of 16 bits that are read as
+    vectors, with what joins the lanes of one: two at a time, before they are widened."""
+    read = {n.name: n for n in taken.once if isinstance(n, Load | Kept) and n.lanes > 1}
+    widened = {
+        let.name: read[let.expression.of.name]
+        for let in taken.each.lets
+        if isinstance(let.expression, Convert)
+        and isinstance(let.expression.of, Ref)
+        and let.expression.of.name in read
+    }
+    found: dict[Fold, Combine] = {}
+    for fold in taken.each.folds_of_row:
+        given = widened.get(fold.value.name) if isinstance(fold.value, Ref) else None
+        if given is None or given.dtype not in FLOATS_OF_16 or not is_extreme(fold.operation):
+            continue
+        name, dtype = joined_name(given.name, fold.operation), given.dtype
+        found[fold] = Combine(name, dtype, (given.name,), dtype, given.lanes, fold.operation)
+    return found
+
+
+def _is_of(folds: Collection[Fold], each: Sweep) -> bool:
+    """Whether all that lanes do is to compute what some of their folds join."""
+    return bool(folds) and all(isinstance(node, Let) for node in each.code)
 
 
 def _widened(node: Load | Keep | Kept, vectors: Vectors) -> Load | Keep | Kept:

@@ -374,6 +374,68 @@ FUSER_DEVICE packet<Bytes> packed(const T* lanes) {
   return moved;
 }
 
+//@ extreme_pair: FUSER_DEVICE, half, bfloat16
+// The larger of the floats in the lower halves of two words, or the smaller, and of those in the
+// upper halves; NaN where one is. The last argument is of their type.
+#ifndef FUSER_EMULATOR
+template <bool largest>
+FUSER_DEVICE unsigned int extreme_pair(unsigned int x, unsigned int y, bfloat16) {
+  unsigned int pair;
+  if constexpr (largest) {
+    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(pair) : "r"(x), "r"(y));
+  } else {
+    asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(pair) : "r"(x), "r"(y));
+  }
+  return pair;
+}
+template <bool largest>
+FUSER_DEVICE unsigned int extreme_pair(unsigned int x, unsigned int y, half) {
+  unsigned int pair;
+  if constexpr (largest) {
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(pair) : "r"(x), "r"(y));
+  } else {
+    asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(pair) : "r"(x), "r"(y));
+  }
+  return pair;
+}
+#else
+template <bool largest, typename T>
+FUSER_DEVICE unsigned int extreme_pair(unsigned int x, unsigned int y, T) {
+  unsigned int pair = 0;
+  for (int shift = 0; shift < 32; shift += 16) {
+    T first, second;
+    first.bits = x >> shift;
+    second.bits = y >> shift;
+    const float a = float(first), b = float(second);
+    const bool takes_first = a != a || (b == b && (largest ? a > b : a < b));
+    pair |= (unsigned int)(takes_first ? first.bits : second.bits) << shift;
+  }
+  return pair;
+}
+#endif
+
+//@ extreme_lane: FUSER_DEVICE, extreme_pair
+// The largest or the smallest of a vector of floats of 16 bits; NaN if one is. See `unpack`.
+template <bool largest, int N, typename T>
+FUSER_DEVICE T extreme_lane(const T (&lanes)[N]) {
+  static_assert(N > 1 && (N & (N - 1)) == 0, "whole words");
+  unsigned int words[N / 2];
+#pragma unroll
+  for (int i = 0; i < N / 2; ++i) {
+    words[i] = lanes[2 * i].bits | (unsigned int)lanes[2 * i + 1].bits << 16;
+  }
+#pragma unroll
+  for (int count = N / 4; count > 0; count /= 2) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      words[i] = extreme_pair<largest>(words[i], words[i + count], T());
+    }
+  }
+  T found;
+  found.bits = (unsigned short)extreme_pair<largest>(words[0], words[0] >> 16, T());
+  return found;
+}
+
 //@ load_vector: FUSER_DEVICE, unpack
 // Reads N elements by accesses of 16 bytes, or by one where they are fewer bytes than that.
 // `at` is aligned to the access.
