@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from fuser.schedule import CudaRowParameters
 from tests.mapped_by import mapped_by
 
-_SMALL = {"warp_elements": 8, "lane_elements": 0, "thread_bytes": 16}
+_SMALL = {"warp_elements": 8, "lane_elements": 0, "thread_bytes": 16, "costly_thread_bytes": 16}
 
 PLACES = {
     "registers": CudaRowParameters(max_cluster=1, **_SMALL),

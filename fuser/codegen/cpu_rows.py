@@ -17,6 +17,7 @@ from fuser.schedule import scatter_nodes as scatters
 from fuser.schedule.bindings import Binding
 from fuser.schedule.expressions import Ref
 from fuser.schedule.loop_tree import (
+    Alone,
     IfPastCache,
     Loop,
     Meet,
@@ -93,6 +94,7 @@ class CpuRowPrinter(CpuKernel):
                 | scatters.WarpPoints()
                 | scatters.WarpElements()
                 | scatters.ByLists()
+                | Alone()
                 | Meet()
             ):
                 super().own_node(node)

@@ -25,7 +25,16 @@ from fuser.codegen.tiles import tiled_nest
 from fuser.schedule import row_statements as rows
 from fuser.schedule import scatter_nodes as scatters
 from fuser.schedule.bindings import Binding
-from fuser.schedule.loop_tree import Loop, Meet, ProcessorNode, Region, RowNode, RunNode, Share
+from fuser.schedule.loop_tree import (
+    Alone,
+    Loop,
+    Meet,
+    ProcessorNode,
+    Region,
+    RowNode,
+    RunNode,
+    Share,
+)
 from fuser.schedule.statements import (
     CheckedIndex,
     Load,
@@ -105,6 +114,8 @@ class CudaPrinter(CudaKernel):
                 row_array(self, node)
             case rows.KeepAt():
                 add_to_row(self, node)
+            case Alone():
+                cuda_teams.alone(self, node)
             case Meet():
                 cuda_teams.meet(self)
             case Region():

@@ -37,6 +37,8 @@ class CudaSurroundings(Surroundings):
     """The axes that number it."""
     thread: str = "thread"
     """The number of a thread: in its team or, when all rows are done, in its block."""
+    alone: bool = False
+    """Whether one of the threads that do a row is at hand, rather than all of them."""
     held: frozenset[str] = frozenset()
     """Folds over the rows of which a thread has the lanes at hand in registers."""
 

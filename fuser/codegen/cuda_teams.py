@@ -12,7 +12,8 @@ from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.indices import index_in_range, reported_index
 from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.cuda_parameters import WARP
-from fuser.schedule.loop_tree import Loop, every_node
+from fuser.schedule.loop_tree import Alone, Loop, every_node
+from fuser.schedule.names import own_name
 from fuser.schedule.statements import CheckedIndex
 
 
@@ -47,6 +48,19 @@ def once_a_row(kernel: CudaKernel) -> AbstractContextManager[None]:
     return kernel.out.block(f"if ({' && '.join(conditions)})") if conditions else nullcontext()
 
 
+def alone(kernel: CudaKernel, node: Alone) -> None:
+    """What one thread does for all; what it makes for later is held outside of its block."""
+    for made in node.later:
+        kernel.out.line(f"{kernel.expressions.type(made.dtype)} {own_name(made.name)};")
+    with once_a_row(kernel), kernel.within(alone=True):
+        for read in node.reads:
+            type_ = kernel.expressions.type(read.dtype)
+            kernel.out.line(f"const {type_} {read.name} = {own_name(read.name)};")
+        kernel.nodes(node.body)
+        for made in node.later:
+            kernel.out.line(f"{own_name(made.name)} = {made.name};")
+
+
 def of_a_column(kernel: CudaKernel) -> AbstractContextManager[None]:
     """Print, meanwhile, what threads of a column do only if their row is there: those of a warp
     that have none do nothing at its points."""
@@ -58,7 +72,7 @@ def once(kernel: CudaKernel) -> list[str]:
     """What is so of the thread that does something once for a row, or at the end; nothing, where
     each has points of its own, or does a row, or the only point, without others."""
     around, facts = kernel.around, kernel.facts
-    is_alone = facts.team is None or (around.in_rows and facts.threads == 1)
+    is_alone = facts.team is None or around.alone or (around.in_rows and facts.threads == 1)
     if around.sharing or is_alone:
         return []
     block = " && blockIdx.y == 0" if around.in_rows and facts.in_cluster else ""

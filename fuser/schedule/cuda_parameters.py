@@ -190,6 +190,12 @@ class CudaRowParameters:
     thread_bytes: int = 64
     """Bytes that each thread keeps, as long as there are fewer than `kept_threads` of them."""
 
+    costly_thread_bytes: int = 128
+    """The same, of rows of which costly functions are taken and not kept, where arithmetic takes
+    about as long as memory: what threads do once a row, to join what they have, is done for more
+    elements. Counted in machine code, not measured: of cross entropy of bfloat16, it was a third of
+    all instructions."""
+
     kept_threads: int = 1024
     """The most threads of a block that keeps a row."""
 

@@ -14,6 +14,7 @@ from fuser.schedule import row_statements as rows
 from fuser.schedule import scatter_nodes as scatters
 from fuser.schedule import statements
 from fuser.schedule.bindings import Binding
+from fuser.schedule.expressions import Ref
 from fuser.schedule.index import Axis, Index
 
 
@@ -85,6 +86,31 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
+class Alone:
+    """`body`, by the first of the threads that do a row. It `reads` what an earlier such node made
+    for `later` ones."""
+
+    body: tuple[Node, ...]
+    reads: tuple[Ref, ...] = ()
+    later: tuple[Ref, ...] = ()
+
+    @property
+    def makes(self) -> frozenset[str]:
+        """The names that it makes."""
+        return frozenset(
+            node.name
+            for node in self.body
+            if isinstance(node, statements.Load | statements.Let | statements.CheckedIndex)
+        )
+
+    def followed_by(self, other: Alone) -> Alone:
+        """Both as one, where they make other names."""
+        reads = (ref for ref in other.reads if ref.name not in self.makes)
+        reads = tuple(dict.fromkeys((*self.reads, *reads)))
+        return Alone((*self.body, *other.body), reads, (*self.later, *other.later))
+
+
+@dataclass(frozen=True, slots=True)
 class Meet:
     """The threads of a GPU's team wait for each other, and see what all have written."""
 
@@ -125,6 +151,7 @@ RowNode = (
     | rows.Kept
     | rows.RowArray
     | rows.KeepAt
+    | Alone
     | Meet
     | Region
     | rows.Accumulate
@@ -171,7 +198,7 @@ def every_node(nodes: Iterable[Node]) -> Iterator[Node]:
     for node in nodes:
         yield node
         match node:
-            case Loop() | Piece() | scatters.ListLoop() | scatters.UnlistedRows():
+            case Loop() | Piece() | Alone() | scatters.ListLoop() | scatters.UnlistedRows():
                 yield from every_node(node.body)
             case Region():
                 yield from every_node((*node.body, *node.epilogue))

@@ -72,10 +72,10 @@ def in_lanes(
     wide = (_in_pieces(s, vectors) for s in sweep.stores if step_along(s.at, inner) == 1)
     arrays, fills, stores = stores_of_lanes(wide, lanes)
     narrow = _extremes_of_narrow(taken) if vectors.whole else {}
-    joined: list[Node] = []
+    joined: list[Node] = list(dict.fromkeys(narrow.values()))
     for fold, join in narrow.items():
         of_all = convert(Ref(join.name, join.dtype), fold.dtype)
-        joined += (join, accumulate(dataclasses.replace(fold, value=of_all), sweep))
+        joined.append(accumulate(dataclasses.replace(fold, value=of_all), sweep))
     folds = (accumulate(fold, taken.each) for fold in taken.each.folds if fold not in narrow)
     done = (*folds, *single, *fills)
     code = taken.each.code if done or not _is_of(narrow, taken.each) else ()

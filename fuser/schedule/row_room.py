@@ -140,13 +140,16 @@ def block_room(
     max_cluster: int,
     reserved: int,
     dense: bool,
+    costly: bool,
 ) -> Room | None:
     """Room in a block or a cluster; `reserved` is shared memory that the kernel uses otherwise. If
-    `dense`, threads have all of their registers for this, so that there may be fewer of them."""
+    `dense`, threads have all of their registers for this, so that there may be fewer of them. If
+    `costly`, functions are taken of the elements, and not kept beside them."""
     vectors = power_of_two(demand.vectors)
     cluster = _cluster_for(vectors * demand.loaded, rows, parameters, max_cluster)
     share = max(vectors // cluster, 1)
-    threads = min(power_of_two(share * demand.loaded // parameters.thread_bytes), share)
+    of_thread = parameters.costly_thread_bytes if costly else parameters.thread_bytes
+    threads = min(power_of_two(share * demand.loaded // of_thread), share)
     most, words = min(share, parameters.kept_threads), parameters.kept_words
     while demand.drawn and threads < most and share // threads * demand.words > words:
         threads *= 2  # what is drawn takes registers, too

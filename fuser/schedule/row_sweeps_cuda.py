@@ -19,11 +19,13 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.axes import replace_axes
 from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.counts import ceil_div, point_count, power_of_two
+from fuser.schedule.cuda_parameters import WARP
 from fuser.schedule.expressions import Ref, join
 from fuser.schedule.folds import lowest_finite
 from fuser.schedule.index import ZERO, Axes, Axis, Index, of_axis
-from fuser.schedule.loop_tree import Loop, Node, Region, Share, nested
+from fuser.schedule.loop_tree import Alone, Loop, Node, Region, Share, nested
 from fuser.schedule.names import own_name
+from fuser.schedule.row_alone_cuda import Divided, divided_stages
 from fuser.schedule.row_body import Fold, Sweep
 from fuser.schedule.row_lanes import in_lanes
 from fuser.schedule.row_powers import less_another, powers_pair
@@ -57,9 +59,19 @@ class TeamSweeps:
             return [*chain(*before), *self._folded(folds, tuple(loops)), *chain(*after)]
         nodes: list[Node] = []
         pair = pair_at_once(stages, self._team)
-        for sweep in stages:
+        several = self._team.team is Team.BLOCK and self._team.threads > WARP
+        parts = divided_stages(stages) if several else stages
+        for sweep in parts:
             if pair and sweep in pair:
                 nodes += self._joined_powers(*pair) if sweep is pair[0] else ()
+            elif isinstance(sweep, Divided):
+                alone = Alone(tuple(self._point(sweep.alone)), sweep.reads, sweep.later)
+                nodes += self._point(sweep.everyone)
+                before = nodes[-1] if nodes else None
+                if isinstance(before, Alone) and before.makes.isdisjoint(alone.makes):
+                    nodes[-1] = before.followed_by(alone)
+                else:
+                    nodes.append(alone)
             else:
                 nodes += self._stage(sweep)
         return nodes

@@ -14,7 +14,8 @@ from fuser.schedule.index import Axes
 from fuser.schedule.loop_nest import Launch
 from fuser.schedule.point_rows_cuda import loads_ahead
 from fuser.schedule.row_axes import lanes_across_rows
-from fuser.schedule.row_kept import loads_to_keep
+from fuser.schedule.row_buffers import takes_costly
+from fuser.schedule.row_kept import VALUE_BYTES, loads_to_keep
 from fuser.schedule.row_launch import (
     is_better_in_parts,
     launched,
@@ -279,6 +280,7 @@ class TeamChoice:
         # What is stored along the row, beside folds over all rows, takes registers, too.
         work, given = self._work, self._parameters
         stored = any(sweep.stores for sweep in work.stages if sweep.axes)
+        costly = sum(map(takes_costly, work.body.swept))
         return block_room(
             demand,
             work.rows,
@@ -286,4 +288,6 @@ class TeamChoice:
             max_cluster=1 if work.has_arrays else given.max_cluster,
             reserved=shared_parts_bytes(work.partials),
             dense=not (stored and work.partials),
+            # What several sweeps compute, registers keep; not of many narrow elements.
+            costly=costly == 1 or (costly > 1 and max(demand.sizes) < VALUE_BYTES),
         )

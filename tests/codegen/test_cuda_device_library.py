@@ -6,6 +6,7 @@ What the emulator compiles in place of inline PTX is compared with torch, bit by
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 from collections.abc import Callable
 from itertools import product
@@ -127,6 +128,9 @@ NARROW = {
     "float8_e8m0fnu": torch.float8_e8m0fnu,
 }
 
+PAIRED = ("half", "bfloat16")
+"""Floats of which two fill a word."""
+
 FUNCTIONS = ("exp_nonpositive", "erf_plus_one", "tanh_plus_one", "sigmoid", "silu")
 MATHEMATICS = """
 static float exp(float x) { return __builtin_expf(x); }
@@ -143,7 +147,8 @@ def portable(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     if compiler is None:
         pytest.skip("needs a C++ compiler")
     library = load("cuda.h")
-    keys = [*PART_TYPES, *NARROW, "load_part", "store_part"]
+    keys = [*PART_TYPES, *NARROW, "load_part", "store_part", "load_vector"]
+    keys += ["extreme_lane"]
     keys += [f"{name}(float)" for name in FUNCTIONS]
     text = library.text([key for key in keys if key in library.sections])
     for name in NARROW:
@@ -167,6 +172,15 @@ extern "C" void part_{name}_{lanes}(const {name}* from, {name}* read, {name}* to
   load_part(values, from, valid);
   store_vector(values, read);
   store_part(values, to, valid);
+}}"""
+    for name, lanes, largest in product(PAIRED, PART_LANES[1:], ("true", "false")):
+        text += f"""
+extern "C" void extreme_{name}_{lanes}_{largest}(const {name}* from, {name}* to, long size) {{
+  for (long i = 0; i < size; ++i) {{
+    {name} values[{lanes}];
+    load_vector(values, from + i * {lanes});
+    to[i] = extreme_lane<{largest}>(values);
+  }}
 }}"""
     directory: Path = tmp_path_factory.mktemp("portable")
     source = directory / "portable.cpp"
@@ -288,6 +302,22 @@ def test_quotients_by_an_inverse_are_within_their_bound(
     assert convert(portable[f"all_{name}"], beyond, torch.float32).tolist() == [0.0] * 3
     special = torch.tensor([torch.inf, torch.nan, 0.0, -0.0])
     assert_same_bits(convert(portable[f"all_{name}"], special, torch.float32), exact(special))
+
+
+@pytest.mark.parametrize("lanes", PART_LANES[1:])
+@pytest.mark.parametrize("name", PAIRED)
+def test_extremes_of_lanes_are_those_of_torch(portable: ctypes.CDLL, name: str, lanes: int):
+    special = torch.tensor([math.nan, math.inf, -math.inf, 0.0, -1e-7, 3.0])
+    given = torch.randn(2000, lanes, generator=torch.Generator().manual_seed(lanes))
+    chosen = torch.rand(given.shape, generator=torch.Generator().manual_seed(1)) < 0.1
+    given = torch.where(chosen, special[torch.arange(given.numel()).view_as(given) % 6], given)
+    given = given.to(NARROW[name])
+    found = torch.empty(len(given), dtype=given.dtype)
+    for largest, expected in (("true", given.amax(1)), ("false", given.amin(1))):
+        function = portable[f"extreme_{name}_{lanes}_{largest}"]
+        at = ctypes.c_void_p(given.data_ptr()), ctypes.c_void_p(found.data_ptr())
+        function(*at, ctypes.c_long(len(given)))
+        torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("lanes", PART_LANES)

@@ -20,12 +20,13 @@ def room(
     given: CudaRowParameters = NEW,
     rows: int = MANY,
     dense: bool = True,
+    costly: bool = False,
 ) -> Room | None:
     """Where a block or cluster keeps rows of so many elements, of tensors of these sizes."""
     lanes = 16 // min(sizes)
     demand = Demand(-(-elements // lanes), lanes, sizes)
     most = given.max_cluster
-    return block_room(demand, rows, given, max_cluster=most, reserved=0, dense=dense)
+    return block_room(demand, rows, given, max_cluster=most, reserved=0, dense=dense, costly=costly)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +44,20 @@ def room(
 )
 def test_float32_rows_with_clusters(elements: int, want: Room | None):
     assert room(elements, 4) == want
+
+
+@pytest.mark.parametrize(
+    ("elements", "size", "want"),
+    [
+        (8192, 4, Room(256, 1, Place.REGISTERS, 8)),
+        (32768, 4, Room(256, 4, Place.REGISTERS, 8)),
+        (32768, 2, Room(256, 2, Place.REGISTERS, 8)),
+        (131072, 2, Room(256, 8, Place.REGISTERS, 8)),
+        (262144, 4, Room(1024, 8, Place.SHARED, 8)),
+    ],
+)
+def test_threads_of_costly_rows_have_more_elements(elements: int, size: int, want: Room):
+    assert room(elements, size, costly=True) == want
 
 
 @pytest.mark.parametrize(
@@ -64,7 +79,8 @@ def test_what_is_drawn_needs_no_threads_that_load_it(
     lanes = 16 // min(sizes)
     demand = Demand(4096 // lanes, lanes, sizes, drawn)
     most = NEW.max_cluster
-    assert block_room(demand, MANY, NEW, max_cluster=most, reserved=0, dense=True) == want
+    found = block_room(demand, MANY, NEW, max_cluster=most, reserved=0, dense=True, costly=False)
+    assert found == want
 
 
 @pytest.mark.parametrize(
@@ -152,6 +168,7 @@ def test_what_is_kept_fits_beside_all_that_a_kernel_declares(
             max_cluster=cluster,
             reserved=0,
             dense=True,
+            costly=False,
         )
         if found is None:
             continue
