@@ -26,6 +26,14 @@ def ceil_div(count: int, size: int) -> int:
     return -(-count // size)
 
 
+def inverse_of(divisor: int) -> tuple[int, int]:
+    """A factor and a shift, with which n // divisor is n * factor >> shift for all n below 2^31;
+    the factor is below 2^32. Source: T. Granlund, P. Montgomery, Division by invariant integers
+    using multiplication, 1994."""
+    shift = 31 + (divisor - 1).bit_length()
+    return ceil_div(1 << shift, divisor), shift
+
+
 def arithmetic(nodes: Iterable[object]) -> int:
     """Instructions that nodes, or what folds join, take at one point to compute and draw with,
     roughly: not what they move."""
