@@ -140,15 +140,18 @@ def block_room(
     max_cluster: int,
     reserved: int,
     dense: bool,
-    costly: bool,
+    costly: bool = False,
+    keeps_values: bool = False,
 ) -> Room | None:
     """Room in a block or a cluster; `reserved` is shared memory that the kernel uses otherwise. If
     `dense`, threads have all of their registers for this, so that there may be fewer of them. If
-    `costly`, functions are taken of the elements, and not kept beside them."""
+    `costly`, functions are taken of the elements, whose values registers keep, too, where one block
+    has a row, if it `keeps_values`."""
     vectors = power_of_two(demand.vectors)
     cluster = _cluster_for(vectors * demand.loaded, rows, parameters, max_cluster)
     share = max(vectors // cluster, 1)
-    of_thread = parameters.costly_thread_bytes if costly else parameters.thread_bytes
+    longer = costly and not (keeps_values and cluster == 1)
+    of_thread = parameters.costly_thread_bytes if longer else parameters.thread_bytes
     threads = min(power_of_two(share * demand.loaded // of_thread), share)
     most, words = min(share, parameters.kept_threads), parameters.kept_words
     while demand.drawn and threads < most and share // threads * demand.words > words:

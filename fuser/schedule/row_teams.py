@@ -288,6 +288,7 @@ class TeamChoice:
             max_cluster=1 if work.has_arrays else given.max_cluster,
             reserved=shared_parts_bytes(work.partials),
             dense=not (stored and work.partials),
+            costly=costly > 0,
             # What several sweeps compute, registers keep; not of many narrow elements.
-            costly=costly == 1 or (costly > 1 and max(demand.sizes) < VALUE_BYTES),
+            keeps_values=costly > 1 and max(demand.sizes) >= VALUE_BYTES,
         )

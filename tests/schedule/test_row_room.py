@@ -61,6 +61,27 @@ def test_threads_of_costly_rows_have_more_elements(elements: int, size: int, wan
 
 
 @pytest.mark.parametrize(
+    ("elements", "want"),
+    [
+        (8192, Room(512, 1, Place.REGISTERS, 4)),
+        (32768, Room(256, 4, Place.REGISTERS, 8)),  # blocks of a cluster keep none
+    ],
+)
+def test_threads_that_keep_costly_values_have_no_more(elements: int, want: Room):
+    demand = Demand(elements // 4, 4, (4,))
+    most = NEW.max_cluster
+    found = block_room(
+        *(demand, MANY, NEW),
+        max_cluster=most,
+        reserved=0,
+        dense=True,
+        costly=True,
+        keeps_values=True,
+    )
+    assert found == want
+
+
+@pytest.mark.parametrize(
     ("sizes", "drawn", "want"),
     [
         ((4, 4, 4), 0, Room(512, 2, Place.REGISTERS, 1)),
@@ -168,7 +189,6 @@ def test_what_is_kept_fits_beside_all_that_a_kernel_declares(
             max_cluster=cluster,
             reserved=0,
             dense=True,
-            costly=False,
         )
         if found is None:
             continue
