@@ -77,11 +77,11 @@ def unfold_backward(
     """The gradient of what windows of `size` were taken from, `step` apart along `dim`: an element
     has a few of them, and what is its gradient in the k-th before the last lies k steps later. By
     torch's decomposition it is added up at an index for each element of each window."""
-    if not sizes or not all(map(is_static, (*grad.shape, *sizes))):
+    if not sizes or not all(map(is_static, (size, step))):
         return NotImplemented
     dim %= len(sizes)
     windows, others = grad.shape[dim], [0, 0] * (len(sizes) - 1 - dim)
-    step = step if windows > 1 else size
+    step = size if is_static(windows) and windows == 1 else step
     strides = -(-size // step)
     if strides > MOST_ELEMENTS:
         return NotImplemented

@@ -18,7 +18,7 @@ from typing import Any, cast
 import torch
 from torch.fx import Node
 
-from fuser.integrations.fx_types import meta_of
+from fuser.integrations.fx_types import is_static, meta_of
 from fuser.integrations.image_windows import (
     MOST_ELEMENTS,
     WindowAxis,
@@ -240,6 +240,6 @@ def refusal(node: Node) -> str | None:
         return None
     position, windows = _LEFT[node.target]
     image = cast(torch.Tensor, meta_of(cast(Node, node.args[position])))
-    if not all(type(size) is int for size in image.shape[-2:]):
-        return "its image's size is not known before the call"
+    if windows is _UNEQUAL and not all(map(is_static, image.shape[-2:])):
+        return "its image's size is not known before the call, nor that of its windows"
     return windows if image.is_floating_point() else "its image is of integers"
