@@ -3,8 +3,8 @@ to see the inside of.
 
 Of torch's own, some are left out. Gradients of pads that copy elements are given by the places that
 were copied: see `known_places.py`. Operations on lists of tensors are those on each of them,
-`pools.py` and `image_samples.py` have those of images, and `compositions.py` others that torch
-decomposes nowhere, or not as it computes them.
+`pools.py` and `image_samples.py` have those of images, `searches.py` those of sorted numbers, and
+`compositions.py` others that torch decomposes nowhere, or not as it computes them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from fuser.integrations.compositions import COMPOSITIONS
 from fuser.integrations.image_samples import grid_sampler_2d
 from fuser.integrations.pools import POOLS
 from fuser.integrations.result_orders import as_torchs
+from fuser.integrations.searches import SEARCHES
 
 _aten: Any = torch.ops.aten
 
@@ -61,7 +62,7 @@ def _decompositions_among(registered: tuple[str, ...]) -> dict[Any, Any]:
     add = _aten.index_add.default
     found[add] = _at_one_place_too(found[add])
     found[_aten.grid_sampler_2d.default] = grid_sampler_2d
-    found |= {**POOLS, **COMPOSITIONS, **_PADS, **dict(_of_lists())}
+    found |= {**POOLS, **SEARCHES, **COMPOSITIONS, **_PADS, **dict(_of_lists())}
     return as_torchs(found)
 
 
