@@ -1,6 +1,8 @@
 """Operations that torch computes by a loop of its own, as others that partitions hold.
 
 bernoulli(x, p)                   rand() < p
+exponential(x, rate)              -log(1 - rand()) / rate
+normal(mean, deviation)           randn() * deviation + mean
 masked_scatter(x, mask, source)   where(mask, source[how many the mask has chosen before], x)
 take(x, i), put(x, i, s)          x as one dimension, read and written at an index
 roll(x, n)                        the last n elements, then the others
@@ -30,11 +32,43 @@ def bernoulli(
     """1 with probability `p`, else 0, as `x` is; of `x` no element is read."""
     if generator is not None:
         return NotImplemented
+    return (_uniform(x, torch.float32) < p).to(x.dtype)
+
+
+def exponential(
+    x: torch.Tensor, rate: float = 1.0, *, generator: torch.Generator | None = None
+) -> torch.Tensor:
+    """Intervals between events of a rate, as `x` is; none is 0, whose logarithm many ask for."""
+    if generator is not None or not x.is_floating_point():
+        return NotImplemented
+    wide = torch.promote_types(x.dtype, torch.float32)
+    drawn = -torch.log1p(-_uniform(x, wide))
+    return (torch.clamp(drawn, min=torch.finfo(torch.float32).eps / 2) / rate).to(x.dtype)
+
+
+def normal(
+    mean: float | torch.Tensor,
+    deviation: float | torch.Tensor = 1.0,
+    *,
+    generator: torch.Generator | None = None,
+) -> torch.Tensor:
+    """Normal numbers of a mean and a deviation each, row after row."""
+    tensors = [each for each in (mean, deviation) if isinstance(each, torch.Tensor)]
+    dtype = tensors[0].dtype
+    if generator is not None or not dtype.is_floating_point or tensors[-1].dtype != dtype:
+        return NotImplemented
+    if isinstance(deviation, float | int) and deviation < 0:
+        return NotImplemented  # torch says that there is no such
+    shape = _aten.broadcast_tensors(tensors)[0].shape
+    drawn = torch.randn(shape, dtype=dtype, device=tensors[0].device)
+    return (drawn * deviation + mean).contiguous()
+
+
+def _uniform(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Uniform numbers that lie as `x`, of which no element is read."""
     if x.is_contiguous():
-        drawn = torch.rand(x.shape, dtype=torch.float32, device=x.device)
-    else:
-        drawn = torch.rand_like(x, dtype=torch.float32)
-    return (drawn < p).to(x.dtype)
+        return torch.rand(x.shape, dtype=dtype, device=x.device)
+    return torch.rand_like(x, dtype=dtype)
 
 
 def take(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
@@ -77,11 +111,11 @@ def unfold_backward(
     """The gradient of what windows of `size` were taken from, `step` apart along `dim`: an element
     has a few of them, and what is its gradient in the k-th before the last lies k steps later. By
     torch's decomposition it is added up at an index for each element of each window."""
-    if not sizes or not all(map(is_static, (*grad.shape, *sizes))):
+    if not sizes or not all(map(is_static, (size, step))):
         return NotImplemented
     dim %= len(sizes)
     windows, others = grad.shape[dim], [0, 0] * (len(sizes) - 1 - dim)
-    step = step if windows > 1 else size
+    step = size if is_static(windows) and windows == 1 else step
     strides = -(-size // step)
     if strides > MOST_ELEMENTS:
         return NotImplemented
@@ -220,6 +254,10 @@ def eye(
 COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _aten.bernoulli.p: bernoulli,
     _aten.bernoulli.Tensor: bernoulli,
+    _aten.exponential.default: exponential,
+    _aten.normal.Tensor_float: normal,
+    _aten.normal.float_Tensor: normal,
+    _aten.normal.Tensor_Tensor: normal,
     _aten.take.default: take,
     _aten.put.default: put,
     _aten.roll.default: roll,

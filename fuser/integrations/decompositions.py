@@ -3,8 +3,8 @@ to see the inside of.
 
 Of torch's own, some are left out. Gradients of pads that copy elements are given by the places that
 were copied: see `known_places.py`. Operations on lists of tensors are those on each of them,
-`pools.py` has those of images, and `compositions.py` others that torch decomposes nowhere, or not
-as it computes them.
+`pools.py` and `image_samples.py` have those of images, `searches.py` those of sorted numbers, and
+`compositions.py` others that torch decomposes nowhere, or not as it computes them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from torch._decomp import get_decompositions as decompositions_of  # pyright: ig
 from torch._ops import OpOverload
 
 from fuser.integrations.compositions import COMPOSITIONS
+from fuser.integrations.image_samples import grid_sampler_2d
 from fuser.integrations.pools import POOLS
 from fuser.integrations.result_orders import as_torchs
+from fuser.integrations.searches import SEARCHES
 
 _aten: Any = torch.ops.aten
 
@@ -59,7 +61,8 @@ def _decompositions_among(registered: tuple[str, ...]) -> dict[Any, Any]:
     found[replace] = _of_real_numbers(found[replace])
     add = _aten.index_add.default
     found[add] = _at_one_place_too(found[add])
-    found |= {**POOLS, **COMPOSITIONS, **_PADS, **dict(_of_lists())}
+    found[_aten.grid_sampler_2d.default] = grid_sampler_2d
+    found |= {**POOLS, **SEARCHES, **COMPOSITIONS, **_PADS, **dict(_of_lists())}
     return as_torchs(found)
 
 

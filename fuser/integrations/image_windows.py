@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from fuser.integrations.fx_types import is_static
 from fuser.ir.shapes import places
 
 _aten: Any = torch.ops.aten
@@ -26,7 +27,10 @@ MOST_ELEMENTS = 25
 
 @dataclass(frozen=True, slots=True)
 class WindowAxis:
-    """One of the two dimensions of an image, as windows go along it."""
+    """One of the two dimensions of an image, as windows go along it.
+
+    Where tracing left `size` open, `windows` is so too, and nothing is asked that would decide it.
+    """
 
     dim: int
     size: int
@@ -34,6 +38,12 @@ class WindowAxis:
     stride: int
     padding: int
     windows: int
+    ceil_mode: bool
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the size is known at the call only."""
+        return not is_static(self.size)
 
     @property
     def behind(self) -> int:
@@ -70,9 +80,16 @@ class WindowAxis:
         return within + back * self.stride < self.kernel
 
     @property
+    def margin(self) -> int:
+        """How far windows go behind the image, or the most they can, where it has any size."""
+        if self.is_open:
+            return self.padding + (self.stride - 1 if self.ceil_mode else 0)
+        return max(-self.behind, 0)
+
+    @property
     def cut(self) -> bool:
-        """Whether the last window ends behind the padding."""
-        return self.behind < -self.padding
+        """Whether the last window ends behind the padding; where the size is open, it may."""
+        return self.ceil_mode and (self.is_open or self.behind < -self.padding)
 
     @property
     def tiled(self) -> bool:
@@ -101,10 +118,8 @@ def window_axes(
     padding: Sequence[int],
     ceil_mode: bool,
 ) -> list[WindowAxis] | None:
-    """Height and width; None where there are no windows, or these sizes are not known."""
+    """Height and width; None where there are no windows."""
     sizes = x.shape[-2:]
-    if not all(type(size) is int for size in sizes):
-        return None
     kernels, strides, paddings = (pair(given) for given in (kernel, stride or kernel, padding))
     given = zip((x.dim() - 2, x.dim() - 1), sizes, kernels, strides, paddings, strict=True)
     axes = [_axis(*each, ceil_mode=ceil_mode) for each in given]
@@ -114,14 +129,15 @@ def window_axes(
 def _axis(
     dim: int, size: int, kernel: int, stride: int, padding: int, *, ceil_mode: bool
 ) -> WindowAxis:
-    """An only window has no more elements than there are, and is the last of its stride."""
+    """An only window has no more elements than there are, and is the last of its stride; what is
+    the only one of some calls is as the others are."""
     strides = size + 2 * padding - kernel
-    windows = (-(-strides // stride) if ceil_mode else strides // stride) + 1
+    windows = (strides + (stride - 1 if ceil_mode else 0)) // stride + 1
     if ceil_mode and (windows - 1) * stride >= size + padding:
         windows -= 1  # it would begin in the padding behind
-    if windows == 1:
+    if is_static(windows) and windows == 1:
         stride = kernel = min(kernel, size + 2 * padding)
-    return WindowAxis(dim, size, kernel, stride, padding, windows)
+    return WindowAxis(dim, size, kernel, stride, padding, windows, ceil_mode)
 
 
 def few_elements(axes: Sequence[WindowAxis]) -> bool:
@@ -136,7 +152,7 @@ def pair(given: int | Sequence[int]) -> tuple[int, int]:
 
 def padded_image(x: torch.Tensor, axes: Sequence[WindowAxis], fill: float) -> torch.Tensor:
     """An image as far as its windows go."""
-    widths = [w for axis in reversed(axes) for w in (axis.padding, max(-axis.behind, 0))]
+    widths = [width for axis in reversed(axes) for width in (axis.padding, axis.margin)]
     return _aten.constant_pad_nd(x, widths, fill) if any(widths) else x
 
 

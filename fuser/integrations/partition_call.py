@@ -46,18 +46,24 @@ class PartitionCall:
         self.__name__ = self.__qualname__ = name
         self._target = target
         self._only_planned = in_torch
-        places = [node for node in graph.nodes if node.op == "placeholder"]
-        written = [node.args[0] for node in graph.nodes if is_write(node)]
-        self.updated = [number for number, place in enumerate(places) if place in written]
         self._options: dict[str, object] = {} if target is None else {"target": target}
-        self._device = _device(graph)
-        if not places:
-            self._options["device"] = self._device
+        self.updated: list[int] = []
+        self._device = torch.device("cpu")
         self.definition: FusionDefinition | None = None
         try:
-            self.definition = _shared(define(graph))
+            self._define()
         except Exception as error:  # our failure is not to be the model's
             self._fail(error, [])
+
+    def _define(self) -> None:
+        """What is known of the graph, and its definition: all of it may fail."""
+        places = [node for node in self.graph.nodes if node.op == "placeholder"]
+        written = [node.args[0] for node in self.graph.nodes if is_write(node)]
+        self.updated = [number for number, place in enumerate(places) if place in written]
+        self._device = _device(self.graph)
+        if not places:
+            self._options["device"] = self._device
+        self.definition = _shared(define(self.graph))
 
     def __call__(self, *inputs: torch.Tensor | int) -> Sequence[torch.Tensor]:
         """The partition's outputs."""
@@ -119,7 +125,10 @@ class PartitionCall:
             text = f"# No definition could be written of this:\n{self.module.code}"
         else:
             text = self.definition.repro_script_for(inputs)
-        path = write_script(text, self.failure)
+        try:
+            path: object = write_script(text, self.failure)
+        except OSError as unwritten:  # where the temporary folder is full, or there is none
+            path = f"no script, which could not be written ({unwritten}),"
         if debug.strict():
             raise PartitionError(name=self.__name__, reason=self.failure, path=path) from error
         warnings.warn(

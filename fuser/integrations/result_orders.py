@@ -72,6 +72,7 @@ _ORDERS: dict[Any, Order] = {
             _aten._native_batch_norm_legit.no_stats,
             _aten._native_batch_norm_legit_functional.default,
             _aten._native_batch_norm_legit_no_training.default,
+            _aten.adaptive_max_pool2d.default,
             _aten.avg_pool2d.default,
             _aten.channel_shuffle.default,
             _aten.max_pool2d_with_indices.default,
@@ -83,6 +84,7 @@ _ORDERS: dict[Any, Order] = {
     **dict.fromkeys(
         (
             _aten._adaptive_avg_pool2d_backward.default,
+            _aten.adaptive_max_pool2d_backward.default,
             _aten.avg_pool2d_backward.default,
             _aten.batch_norm_backward.default,
             _aten.max_pool2d_with_indices_backward.default,

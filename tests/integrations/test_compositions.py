@@ -180,3 +180,58 @@ def test_rolls_of_open_sizes() -> None:
     for sizes in ((4, 6), (7, 9), (3, 5), (2, 8)):
         x = torch.randn(sizes)
         torch.testing.assert_close(compiled(x), x.roll((3, -1), (0, 1)) * 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_draws_of_intervals_follow_their_rate_and_the_seed(dtype: torch.dtype) -> None:
+    def drawn(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(x).exponential_(4.0) * 2
+
+    for x in (torch.ones(300, 200, dtype=dtype), torch.ones(200, 300, dtype=dtype).t()):
+        found = assert_drawn(drawn, x)
+        assert (found > 0).all()
+        assert abs(found.double().mean() - 0.5) < 0.02
+        assert abs(found.double().std() - 0.5) < 0.02
+
+
+def test_gumbel_noise_is_finite() -> None:
+    x = torch.zeros(1000, 500)
+    found = assert_drawn(lambda x: F.gumbel_softmax(x, tau=0.5), x)
+    torch.testing.assert_close(found.sum(-1), torch.ones(1000))
+
+
+@pytest.mark.parametrize("kind", ["mean", "deviation", "both"])
+def test_normal_draws_follow_mean_deviation_and_the_seed(kind: str) -> None:
+    def drawn(x: torch.Tensor) -> torch.Tensor:
+        mean, deviation = x * 3, x * 2
+        if kind == "both":
+            return torch.normal(mean[:1], deviation) + 1
+        return (
+            torch.normal(3.0, deviation) if kind == "deviation" else torch.normal(mean, 2.0)
+        ) + 1
+
+    for x in (torch.ones(300, 200), torch.ones(200, 300).t(), torch.ones(300, 200).double()):
+        found = assert_drawn(drawn, x)
+        assert abs(found.mean() - 4) < 0.05
+        assert abs(found.std() - 2) < 0.05
+
+
+def test_a_negative_deviation_is_torchs_error() -> None:
+    with pytest.raises(RuntimeError, match="std >= 0"):
+        torch.compile(lambda x: torch.normal(x, -1.0), backend="fuser")(torch.ones(3))
+
+
+def assert_drawn(function: Callable[..., torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    """What is drawn in partitions: the same by the same seed, typed and laid out as torch's."""
+    dynamo.clear_reports()
+    compiled = torch.compile(function, backend="fuser", dynamic=False)
+    found: list[torch.Tensor] = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        found.append(compiled(x))
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
+    wanted = function(x)
+    assert (found[0].dtype, found[0].stride()) == (wanted.dtype, wanted.stride())
+    assert [report.percent for report in dynamo.reports()] == [100.0]
+    return found[0]

@@ -271,6 +271,22 @@ def test_torch_takes_over_where_no_definition_can_be_written(monkeypatch, tmp_pa
     assert len(report.failed) == 1
 
 
+def test_torch_takes_over_where_a_partition_cannot_be_described(monkeypatch, tmp_path) -> None:
+    """Before its definition is written; the warning comes where no script can be, too."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    monkeypatch.setattr("fuser.integrations.partition_call._device", failing)
+    x = torch.randn(4, 8)
+    with pytest.raises(Exception, match="inference_0 cannot be run: LaunchError"):
+        compiled(lambda x: x.exp().sum(-1))(x)
+    monkeypatch.delenv("FUSER_STRICT")
+    with pytest.warns(RuntimeWarning, match=r"made to fail[^$]*no script, which could not"):
+        torch.testing.assert_close(compiled(lambda x: x.exp().sum(0))(x), x.exp().sum(0))
+    (report,) = dynamo.reports()
+    assert "made to fail" in str(report)
+    (call,) = report.failed
+    assert call.definition is None
+
+
 def test_torch_takes_over_where_the_compiler_fails(monkeypatch, tmp_path) -> None:
     monkeypatch.delenv("FUSER_STRICT")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

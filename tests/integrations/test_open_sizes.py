@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812 - its name everywhere
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.functional import conv2d, interpolate, pad
@@ -62,6 +63,103 @@ def test_sizes_that_follow_from_others_are_read_off_what_has_them_first(grad: bo
     assert_same(after_convolution, images, dynamic=True)
     forward = next(report for report in dynamo.reports() if "backward" not in report.graph)
     assert len(forward.partitions) == 1
+
+
+POOLED: list[dict[str, Any]] = [
+    {"kernel_size": 2},
+    {"kernel_size": 3, "stride": 2, "padding": 1},
+    {"kernel_size": (2, 3), "stride": (3, 1)},
+    {"kernel_size": (3, 2), "stride": (2, 4), "padding": (1, 0), "ceil_mode": True},
+    {"kernel_size": 4, "stride": 4, "padding": 2, "ceil_mode": True},
+]
+IMAGES = [(2, 3, 16, 20), (4, 3, 9, 11), (3, 3, 7, 5)]
+
+
+def images(function: Function) -> None:
+    """Images of several sizes by one graph, all of which partitions have."""
+    given = [torch.randn(*each, requires_grad=True) for each in IMAGES]
+    assert_same(lambda x: function(x.sin()) * 2, given, dynamic=True)
+    assert not [entry for report in dynamo.reports() for entry in report.uncovered]
+
+
+@pytest.mark.parametrize("options", POOLED)
+@pytest.mark.parametrize("pool", [F.max_pool2d, F.avg_pool2d])
+def test_pools_of_images_of_any_size(pool: Any, options: dict[str, Any]) -> None:
+    images(lambda x: pool(x, **options))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"count_include_pad": False},
+        {"count_include_pad": False, "ceil_mode": True},
+        {"divisor_override": 5, "ceil_mode": True},
+    ],
+)
+def test_means_of_windows_of_images_of_any_size(options: dict[str, Any]) -> None:
+    images(lambda x: F.avg_pool2d(x, 3, 2, 1, **options))
+
+
+@pytest.mark.parametrize("stride", [6, (6, 1)])
+def test_large_windows_side_by_side_of_images_of_any_size(stride: Any) -> None:
+    images(lambda x: F.avg_pool2d(x, (6, 6) if stride == 6 else (6, 2), stride, 1))
+
+
+def test_places_in_images_of_any_size() -> None:
+    """The first of equal elements, and those that are no number."""
+
+    def pooled(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return F.max_pool2d(x, 3, 2, 1, return_indices=True)
+
+    compiled = torch.compile(pooled, backend="fuser", dynamic=True)
+    for sizes in IMAGES:
+        x = torch.randint(0, 3, sizes).float()
+        x[0, 0, ::3, ::4] = torch.nan
+        x[1] = -torch.inf
+        torch.testing.assert_close(compiled(x), pooled(x), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dim", [2, -1])
+def test_windows_apart_of_images_of_any_size(dim: int) -> None:
+    images(lambda x: x.unfold(dim, 4, 4))
+
+
+def test_windows_that_may_overlap_or_have_gaps_are_torchs() -> None:
+    for step in (2, 5):
+        dynamo.clear_reports()
+        given = [torch.randn(*each, requires_grad=True) for each in IMAGES]
+
+        def framed(x: torch.Tensor, step: int = step) -> torch.Tensor:
+            return x.sin().unfold(2, 4, step) * 2
+
+        assert_same(framed, given, dynamic=True)
+        left = [entry for report in dynamo.reports() for entry in report.uncovered]
+        reasons = {(entry.overload, entry.reason) for entry in left}
+        assert reasons == {
+            ("aten.unfold.default", "how many windows it has is not known before the call")
+        }
+
+
+@pytest.mark.parametrize("dim", [0, -1])
+def test_parts_of_images_of_any_size(dim: int) -> None:
+    def halves(x: torch.Tensor) -> torch.Tensor:
+        one, other = x.chunk(2, dim)
+        rest = x.narrow(dim, 0, other.shape[dim])
+        return torch.cat([other.exp(), one.cos(), rest], dim)
+
+    images(halves)
+
+
+def test_parts_of_sizes_that_the_caller_gives() -> None:
+    def parts(x: torch.Tensor, first: int) -> torch.Tensor:
+        one, two, three = (x.sin() * 2).split([first, 2, x.shape[1] - first - 2], 1)
+        return torch.cat([three.exp(), one, two.cos()], 1)
+
+    compiled = torch.compile(parts, backend="fuser", dynamic=True)
+    for columns, first in ((7, 3), (9, 2), (12, 10)):
+        x = torch.randn(4, columns)
+        torch.testing.assert_close(compiled(x, first), parts(x, first))
+    assert not [entry for report in dynamo.reports() for entry in report.uncovered]
 
 
 def assert_same(

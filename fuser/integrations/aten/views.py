@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from fuser.frontend.handles import Handle
 from fuser.integrations.aten.row import Kind, Row, row
-from fuser.integrations.fx_types import NO_END, tensor_of
+from fuser.integrations.fx_types import NO_END, is_static, tensor_of
 from fuser.integrations.lowering import Lowering
 from fuser.ir.shapes import row_major_strides
 
@@ -150,10 +150,12 @@ def _select(b: Lowering, self: Any, dim: int, index: Any) -> Handle:
 
 def _split(b: Lowering, self: Any, split_sizes: Sequence[Any], dim: int) -> tuple[Handle, ...]:
     x, parts = b.tensor(self), list[Handle]()
-    start: Any = 0
-    for size in split_sizes:
-        parts.append(sliced(b, x, dim % x.ndim, start, start + size))
-        start += size
+    start: int | Handle = 0
+    for size in b.extents(split_sizes):
+        known = isinstance(start, int) and isinstance(size, int)
+        end = start + size if known else b.ops.add(start, size)
+        parts.append(sliced(b, x, dim % x.ndim, start, end))
+        start = end
     return tuple(parts)
 
 
@@ -168,12 +170,11 @@ def _unbind(b: Lowering, self: Any, dim: int) -> tuple[Handle, ...]:
     return tuple(_select(b, self, dim, at) for at in range(x.value.shape[dim % x.ndim]))
 
 
-def _symbolic_split(node: Any, **given: Any) -> str | None:
-    size: Any
-    size, dim = given.get("split_size", given.get("split_sizes")), given["dim"]
-    along = given["self"].meta["val"].shape[dim]
-    listed: list[Any] = [size] if isinstance(size, int | Node) else list(size)
-    known = isinstance(along, int) and not any(isinstance(part, Node) for part in listed)
+def _open_parts(node: Node, **given: Any) -> str | None:
+    """Tracing writes such a split as one into a list of sizes."""
+    dim: int = given["dim"]
+    along = tensor_of(given["self"]).shape[dim]
+    known = is_static(along) and isinstance(given["split_size"], int)
     return None if known else "it splits into sizes that are not known before the call"
 
 
@@ -181,9 +182,14 @@ def _unfold(b: Lowering, self: Any, dimension: int, size: int, step: int) -> Han
     """Windows that are apart, [..., how many, ..., size]: a reshape of what they are taken from."""
     x = b.tensor(self)
     dim, sizes = dimension % x.ndim, b.sizes(x)
-    count = b.out.shape[dim]
-    pace = step if count > 1 else size
-    blocks = sliced(b, x, dim, 0, count * pace)
+    count: int | Handle = b.out.shape[dim]
+    if is_static(count):
+        count = int(count)
+        pace = step if count > 1 else size
+        blocks = sliced(b, x, dim, 0, count * pace)
+    else:
+        pace, count = size, b.ops.div(sizes[dim], size)
+        blocks = sliced(b, x, dim, 0, b.ops.mul(count, size))
     split = b.ops.reshape(blocks, [*sizes[:dim], count, pace, *sizes[dim + 1 :]])
     windows = sliced(b, split, dim + 1, 0, size)
     return b.ops.permute(windows, [at for at in range(x.ndim + 1) if at != dim + 1] + [dim + 1])
@@ -194,10 +200,13 @@ def _not_apart(node: Node, **given: Any) -> str | None:
     x, size, step = tensor_of(given["self"]), given["size"], given["step"]
     if not x.dim():
         return "the tensor has no dimension"
-    if not all(isinstance(number, int) for number in (size, step, *x.shape)):
+    if not all(isinstance(number, int) for number in (size, step)):
         return "its windows are not known before the call"
     dim: int = given["dimension"] % x.dim()
     count = tensor_of(node).shape[dim]
+    if not is_static(count):
+        # Whether there is an only window is not known, nor what lies behind the last one.
+        return None if size == step else "how many windows it has is not known before the call"
     if count > 1 and step < size:
         return "its windows overlap"
     whole = count == 1 or count * step <= x.shape[dim]
@@ -221,8 +230,8 @@ ROWS: tuple[Row, ...] = (
     row(_aten.detach.default, _same, Kind.VIEW),
     row(_aten.slice.Tensor, _slice, Kind.VIEW),
     row(_aten.select.int, _select, Kind.VIEW),
-    row(_aten.split.Tensor, _split_even, Kind.VIEW, _symbolic_split),
-    row(_aten.split_with_sizes.default, _split, Kind.VIEW, _symbolic_split),
+    row(_aten.split.Tensor, _split_even, Kind.VIEW, _open_parts),
+    row(_aten.split_with_sizes.default, _split, Kind.VIEW),
     row(_aten.unbind.int, _unbind, Kind.VIEW),
     row(_aten.unfold.default, _unfold, Kind.VIEW, _not_apart),
 )
