@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from heapq import heapify, heappop, heapreplace
 from itertools import combinations
 
 Combination = Sequence[Hashable]
@@ -27,19 +28,29 @@ def covering(product: Sequence[Combination]) -> list[int]:
     if not product[0]:  # a test without parameters
         return list(range(len(product)))
     together = 2 if len(product[0]) > 2 else 1
-    left = {number: _meetings(values, together) for number, values in enumerate(product)}
-    missing = set[Meeting]().union(*left.values())
+    meetings = [_meetings(values, together) for values in product]
+    singles = [_meetings(values, 1) for values in product]
+    missing = set[Meeting]().union(*meetings)
     taken, uses = list[int](), Counter[Meeting]()
 
     def rank(number: int) -> tuple[int, int, int]:
-        often = sum(uses[meeting] for meeting in _meetings(product[number], 1))
-        return len(left[number] & missing), -often, -number
+        """Lowest first."""
+        often = sum(uses[meeting] for meeting in singles[number])
+        return -len(meetings[number] & missing), often, number
 
+    queue = [rank(number) for number in range(len(product))]
+    heapify(queue)
     while missing:
-        best = max(left, key=rank)
-        missing -= left.pop(best)
-        uses.update(_meetings(product[best], 1))
-        taken.append(best)
+        # What is missing only becomes less, and what was taken more: who is first as of now is.
+        number = queue[0][-1]
+        now = rank(number)
+        if now != queue[0]:
+            heapreplace(queue, now)
+            continue
+        heappop(queue)
+        missing -= meetings[number]
+        uses.update(singles[number])
+        taken.append(number)
     return sorted(taken)
 
 
