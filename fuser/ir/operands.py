@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import TypeVar
 
 from fuser.ir.operations import Operation
@@ -18,14 +19,24 @@ def _field_names(cls: type) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(cls))
 
 
+@functools.cache
+def _reader(cls: type) -> Callable[[Operation], tuple[object, ...]]:
+    """What reads the fields of an operation."""
+    names = _field_names(cls)
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda op: tuple(getattr(op, name) for name in names)
+
+
 def operands(op: Operation) -> Iterator[Value]:
     """The values an operation reads, sizes included, in field order."""
-    for name in _field_names(type(op)):
-        field: object = getattr(op, name)
+    found: list[Value] = []
+    for field in _reader(type(op))(op):
         if isinstance(field, Value):
-            yield field
+            found.append(field)
         elif isinstance(field, tuple):
-            yield from _values(field)  # pyright: ignore[reportUnknownArgumentType]
+            found += _values(field)  # pyright: ignore[reportUnknownArgumentType]
+    return iter(found)
 
 
 def map_operands(op: Node, replace: Callable[[Value], Value | int]) -> Node:

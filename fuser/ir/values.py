@@ -63,7 +63,7 @@ class Value:
     @property
     def elements(self) -> int:
         """How many elements; 1 for a scalar. Sizes must be static."""
-        return math.prod(self.shape)
+        return math.prod(self.type.shape) if isinstance(self.type, TensorType) else 1
 
     @property
     def is_tensor(self) -> bool:

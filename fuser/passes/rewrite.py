@@ -226,7 +226,9 @@ def rebuilt(
 ) -> Fusion:
     """`fusion` with other statements, its outputs among what was replaced too."""
     outputs = tuple(
-        dataclasses.replace(output, value=replaced.get(output.value, output.value))
+        dataclasses.replace(output, value=replaced[output.value])
+        if output.value in replaced
+        else output
         for output in fusion.outputs
     )
     return dataclasses.replace(fusion, statements=tuple(statements), outputs=outputs)

@@ -8,9 +8,9 @@ computes.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
 
 
@@ -56,7 +56,7 @@ class Price:
         return f"saves {self.total} bytes" + (f": {', '.join(terms)}" if terms else "")
 
     def _terms(self) -> dict[str, int]:
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return dict(zip(_WORDS, _TERMS(self), strict=True))
 
 
 def saved(before: Iterable[Price], after: Iterable[Price]) -> Price:
@@ -66,7 +66,7 @@ def saved(before: Iterable[Price], after: Iterable[Price]) -> Price:
 
 
 def _sums(prices: Iterable[Price]) -> list[int]:
-    return [sum(terms) for terms in zip(*map(dataclasses.astuple, prices), strict=True)]
+    return [sum(terms) for terms in zip(*map(_TERMS, prices), strict=True)]
 
 
 _WORDS: Mapping[str, str] = MappingProxyType(
@@ -81,7 +81,10 @@ _WORDS: Mapping[str, str] = MappingProxyType(
         "one_by_one": "one by one",
     }
 )
-"""By term: what the log calls it. docs/inspecting.md says what each is."""
+"""By term, in the order of their fields: what the log calls it. docs/inspecting.md says what each
+is."""
+
+_TERMS: Callable[[Price], tuple[int, ...]] = attrgetter(*_WORDS)
 
 _LOST: Mapping[str, str] = MappingProxyType(
     {

@@ -107,14 +107,21 @@ class Prices:
         self._machine = maker.machine
         self._at_places: dict[tuple[int, ...], tuple[Mapping[int, int], Arithmetic | None]] = {}
         """By members: see `_done_at_places`. Each group is priced with all its neighbours."""
+        self._last: tuple[Group, Price] | None = None
+        """The group asked for last: what two are as one is tried, logged, and then a group."""
 
     def cost(self, group: Group) -> int:
         """The cost of a group as one kernel, in bytes."""
         return self.price(group).total
 
     def price(self, group: Group) -> Price:
-        """The cost of a group by what it is for: instructions of a kind cost what they add to
-        those of the kinds before."""
+        """The cost of a group by what it is for."""
+        if self._last is None or self._last[0] is not group:
+            self._last = group, self._price(group)
+        return self._last[1]
+
+    def _price(self, group: Group) -> Price:
+        """Instructions of a kind cost what they add to those of the kinds before."""
         machine, done, again = self._machine, self._instructions(group), self.read_again(group)
         more = done.repeated
         moved = int((group.moved + again) * self._slowed(group))  # what memory could move meanwhile

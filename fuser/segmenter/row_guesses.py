@@ -65,6 +65,7 @@ def last_atoms(operations: OperationGraph, members: Sequence[int]) -> AtomSet:
 def largest_value(operations: OperationGraph, members: Sequence[int]) -> Value:
     """The largest tensor that these read or make."""
     atoms, nodes = operations.atoms, [operations.nodes[member] for member in members]
-    values = [node.outs[0] for node in nodes]
-    values += [value for node in nodes for value in operands(node.op) if value.is_tensor]
+    values = dict.fromkeys(node.outs[0] for node in nodes)
+    for node in nodes:
+        values.update(dict.fromkeys(value for value in operands(node.op) if value.is_tensor))
     return max(values, key=lambda value: atoms.elements(atoms.of(value)))
