@@ -8,6 +8,7 @@ import os
 import random
 import re
 import shutil
+import sys
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -130,10 +131,14 @@ def _names(parametrize: pytest.Mark) -> Sequence[str]:
 
 
 def pytest_collection_finish() -> None:
-    """The modules and the tests stay to the end: collectors of garbage need not look at them."""
+    """The modules and the tests stay to the end: collectors of garbage need not look at them. And
+    torch times no guards."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    guards = sys.modules.get("torch._dynamo.guards")
+    if guards is not None:  # only logged, and what empties the caches before takes 30 ms a graph
+        guards.profile_guard_manager = lambda *_: 0.0
 
 
 @pytest.fixture(params=Sanitizer, ids=lambda sanitizer: sanitizer.name)
