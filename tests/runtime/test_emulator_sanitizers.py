@@ -1,7 +1,7 @@
 """What sanitizers find in kernels with mistakes, and that they find nothing in those without.
 
-Mistakes are part of every run. Kernels without mistakes are many programs to build: they carry the
-marker `sanitizer`, which `make test` leaves out and `make test-sanitizers` runs.
+Kernels without mistakes are many programs to build: they carry the marker `sanitizer`, and `make
+test-sanitizers` runs these alone.
 """
 
 from __future__ import annotations
