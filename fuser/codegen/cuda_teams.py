@@ -10,9 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.indices import index_in_range, reported_index
-from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding, Team
-from fuser.schedule.counts import inverse_of
 from fuser.schedule.cuda_parameters import WARP
 from fuser.schedule.loop_tree import Alone, Loop, every_node
 from fuser.schedule.names import own_name
@@ -166,7 +164,7 @@ def unravel(
     thread does so again and again, and indices are of 32 bits."""
     if len(nest) == 1:
         return
-    by_inverses &= kernel.sizes.dtype is DataType.Int32
+    by_inverses &= kernel.sizes.is_narrow
     kernel.out.line(f"{kernel.index} left = {number};")
     for loop in reversed(nest[1:]):
         name, extent = kernel.sizes.axis(loop.axis), kernel.sizes.extent(loop.axis)
@@ -176,22 +174,14 @@ def unravel(
             extent = kernel.sizes.parameter(f"{extent}_by_{loop.step}", count)
         if by_inverses:
             over = f"{name}_over"
-            kernel.out.line(f"const {kernel.index} {over} = {_divided(kernel, extent, count)};")
+            divided = kernel.sizes.quotient("left", extent, count)
+            kernel.out.line(f"const {kernel.index} {over} = {divided};")
             kernel.out.line(f"const {kernel.index} {name} = (left - {over} * {extent}){scale};")
             kernel.out.line(f"left = {over};")
             continue
         kernel.out.line(f"const {kernel.index} {name} = left % {extent}{scale};")
         kernel.out.line(f"left /= {extent};")
     kernel.out.line(f"const {kernel.index} {kernel.sizes.axis(nest[0].axis)} = left;")
-
-
-def _divided(kernel: CudaKernel, extent: str, count: int) -> str:
-    """What is left over an extent, by its inverse, of which parameters have the bits."""
-    factor, shift = inverse_of(max(count, 1))
-    signed = factor - (1 << 32) if factor >> 31 else factor
-    inverse = kernel.sizes.parameter(f"{extent}_inverse", signed)
-    shift_name = kernel.sizes.parameter(f"{extent}_shift", shift)
-    return f"{kernel.expressions.use('divided')}(left, {inverse}, {shift_name})"
 
 
 def nest_of(loop: Loop) -> list[Loop]:

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from fuser.codegen.kernel_source import Size
 from fuser.ir.dtypes import DataType, holds
+from fuser.schedule.counts import inverse_of
 from fuser.schedule.index import Axis, Clamped, Index, Quotient, Remainder, Term
 from fuser.schedule.vectors import PERMUTED_STEPS
 
@@ -154,18 +155,43 @@ class Sizes:
 
     def _called(self, term: Quotient | Remainder | Clamped, owner: str) -> str:
         """The call of a function of another index and a number."""
-        match term:
-            case Quotient(divisor=number):
-                function, named = "quotient", "divisor"
-            case Remainder(divisor=number):
-                function, named = "rest", "divisor"
-            case Clamped(extent=number):
-                function, named = "clamped", "within"
         count = self._divisors
         self._divisors += 1
         inner = self.index(term.of, f"{owner}_part_{count}")  # `T0_1` is the second load of T0
+        match term:
+            case Clamped(extent=number):
+                within = self.parameter(f"{owner}_within_{count}", number)
+                return self._use("clamped_to_last" if self.is_narrow else "clamped", inner, within)
+            case Quotient(divisor=number):
+                return self.quotient(inner, f"{owner}_divisor_{count}", number)
+            case Remainder(divisor=number):
+                divisor = self.parameter(f"{owner}_divisor_{count}", number)
+                if not self.is_narrow:
+                    return self._use("rest", inner, divisor)
+                return self._use("rest_by_inverse", inner, divisor, *self._inverse(divisor, number))
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether indices have 32 bits, as a GPU's do where these are enough: divisions are made
+        by inverses then."""
+        return self.dtype is DataType.Int32
+
+    def quotient(self, index: str, name: str, divisor: int) -> str:
+        """An index that is not negative over a number, which is called so."""
+        if self.is_narrow:
+            return self._use("quotient_by_inverse", index, *self._inverse(name, divisor))
+        return self._use("quotient", index, self.parameter(name, divisor))
+
+    def _inverse(self, name: str, divisor: int) -> tuple[str, str]:
+        """What an index is divided by: a factor, as the bits of a parameter, and a shift."""
+        factor, shift = inverse_of(max(divisor, 1))
+        bits = factor - (1 << 32) if factor >> 31 else factor
+        return self.parameter(f"{name}_inverse", bits), self.parameter(f"{name}_shift", shift)
+
+    def _use(self, function: str, *arguments: str) -> str:
+        """The call of a device function."""
         self.sections[function] = None
-        return f"{function}({inner}, {self.parameter(f'{owner}_{named}_{count}', number)})"
+        return f"{function}({', '.join(arguments)})"
 
     def _scaled(self, text: str, coefficient: int, owner: str) -> str:
         if coefficient == 1:

@@ -23,6 +23,7 @@ from fuser.ir.pointwise import TABLE, PointwiseOp, letter
 from fuser.ir.promotion import Operand
 from fuser.runtime.nvrtc import compile_cubin
 from fuser.runtime.toolchain import find_compiler
+from fuser.schedule.counts import inverse_of
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 Exact = Callable[[torch.Tensor], torch.Tensor]
@@ -148,7 +149,7 @@ def portable(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
         pytest.skip("needs a C++ compiler")
     library = load("cuda.h")
     keys = [*PART_TYPES, *NARROW, "load_part", "store_part", "load_vector"]
-    keys += ["extreme_lane"]
+    keys += ["extreme_lane", "rest_by_inverse", "clamped_to_last"]
     keys += [f"{name}(float)" for name in FUNCTIONS]
     text = library.text([key for key in keys if key in library.sections])
     for name in NARROW:
@@ -182,6 +183,14 @@ extern "C" void extreme_{name}_{lanes}_{largest}(const {name}* from, {name}* to,
     to[i] = extreme_lane<{largest}>(values);
   }}
 }}"""
+    text += """
+extern "C" int quotient_of(int x, int factor, int shift) {
+  return quotient_by_inverse(x, factor, shift);
+}
+extern "C" int rest_of(int x, int divisor, int factor, int shift) {
+  return rest_by_inverse(x, divisor, factor, shift);
+}
+extern "C" int place_of(int x, int size) { return clamped_to_last(x, size); }"""
     directory: Path = tmp_path_factory.mktemp("portable")
     source = directory / "portable.cpp"
     source.write_text(text)
@@ -302,6 +311,21 @@ def test_quotients_by_an_inverse_are_within_their_bound(
     assert convert(portable[f"all_{name}"], beyond, torch.float32).tolist() == [0.0] * 3
     special = torch.tensor([torch.inf, torch.nan, 0.0, -0.0])
     assert_same_bits(convert(portable[f"all_{name}"], special, torch.float32), exact(special))
+
+
+@pytest.mark.parametrize("divisor", [1, 2, 3, 5, 1023, 1024, 12544, (1 << 30) + 1, (1 << 31) - 1])
+def test_indices_are_divided_by_inverses(portable: ctypes.CDLL, divisor: int):
+    factor, shift = inverse_of(divisor)
+    largest = (1 << 31) - 1
+    near = [max(divisor * times + more, 0) for times in (1, 2, 7) for more in (-1, 0, 1)]
+    for index in (0, 1, 4095, largest - 1, largest, *(each for each in near if each <= largest)):
+        assert portable.quotient_of(index, ctypes.c_int(factor), shift) == index // divisor
+        assert portable.rest_of(index, divisor, ctypes.c_int(factor), shift) == index % divisor
+
+
+@pytest.mark.parametrize("index", [0, 5, 9, 10, 11, -1, -(1 << 31), (1 << 31) - 1])
+def test_what_is_outside_is_read_at_the_last_place(portable: ctypes.CDLL, index: int):
+    assert portable.place_of(index, 10) == (index if 0 <= index < 10 else 9)
 
 
 @pytest.mark.parametrize("lanes", PART_LANES[1:])

@@ -34,6 +34,11 @@ def past_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     map_by(monkeypatch, CpuParameters(PAST_CACHE))
 
 
+def clamps(source: str) -> bool:
+    """Whether a kernel reads something at an index that may be another one's."""
+    return re.search(r"\bclamped\w*\(", source) is not None
+
+
 def run(define: Define, *inputs: torch.Tensor, target: str = "cpu") -> Plan:
     """The plan of a definition whose results are exactly the oracle's."""
     fd = defined(define, *inputs)
@@ -100,7 +105,7 @@ def test_rotary_embeddings_move_every_byte_once(
     plan = run(define(size), *inputs, target=target)
     assert is_minimal(plan, *inputs, written=inputs[0].nbytes)
     (kernel,) = plan.kernels
-    assert ("clamped(" in kernel.source) == (target == "emulator")
+    assert clamps(kernel.source) == (target == "emulator")
 
 
 @pytest.mark.parametrize("define", [rotary, rotary_backward])
@@ -176,7 +181,7 @@ def test_more_operands_than_points_of_a_gpu_are_cut_for():
     x, y = numbers(3, 2), numbers(3, 1)
     plan = run(lambda fd, x, y: fd.ops.cat([x, y] * 20, 1) * 2.0, x, y, target="emulator")
     (kernel,) = plan.kernels
-    assert "clamped(" in kernel.source
+    assert clamps(kernel.source)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -231,7 +236,7 @@ def test_the_gradient_of_a_relative_shift_is_rows_and_zeros(target: str):
     plan = run(define, g, target=target)
     assert is_minimal(plan, g, written=2 * g.nbytes)
     if target == "cpu":
-        assert "clamped(" not in plan.kernels[0].source
+        assert not clamps(plan.kernels[0].source)
         assert "quotient(" not in plan.kernels[0].source
 
 

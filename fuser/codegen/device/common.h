@@ -45,13 +45,6 @@ FUSER_DEVICE Index quotient(Index index, Size divisor) {
   return index / divisor;
 }
 
-//@ divided: FUSER_DEVICE
-// An index that is not negative over the number of which these are the inverse: the whole product
-// shifted, where a division takes some twenty instructions.
-FUSER_DEVICE int divided(int index, int factor, int shift) {
-  return int((unsigned long long)(unsigned int)index * (unsigned int)factor >> shift);
-}
-
 //@ rest: FUSER_DEVICE, quotient
 // Of an index that is not negative.
 template <class Index, class Size>

@@ -323,6 +323,27 @@ struct float8_e8m0fnu {
   }
 };
 
+//@ quotient_by_inverse: FUSER_DEVICE
+// Of an index that is not negative: the whole product with a factor, shifted. A division takes some
+// twenty instructions.
+FUSER_DEVICE int quotient_by_inverse(int index, int factor, int shift) {
+  return int((unsigned long long)(unsigned int)index * (unsigned int)factor >> shift);
+}
+
+//@ rest_by_inverse: FUSER_DEVICE, quotient_by_inverse
+// Of an index that is not negative.
+FUSER_DEVICE int rest_by_inverse(int index, int divisor, int factor, int shift) {
+  return index - quotient_by_inverse(index, factor, shift) * divisor;
+}
+
+//@ clamped_to_last: FUSER_DEVICE
+// One of 0 to size - 1, in one instruction: the last one for any other, since what is read there is
+// not used.
+FUSER_DEVICE int clamped_to_last(int index, int size) {
+  const unsigned int place = index, last = size - 1;
+  return int(place < last ? place : last);
+}
+
 //@ packet
 // What one memory access moves. `may_alias`: packets overlay arrays of every element type.
 template <int Bytes> struct packet;
