@@ -11,6 +11,7 @@ import dims
 import elementwise
 import function_cases
 import functions
+import instructions
 import models
 import partitions
 import pytest
@@ -161,3 +162,46 @@ def test_wrong_results_of_a_function_are_an_error() -> None:
     calls = {"fuser": lambda: torch.full((4,), 1.01), "eager": lambda: torch.ones(4)}
     with pytest.raises(WrongResultError, match=r"error 5\.0e-03, eager's 0\.0"):
         functions.check(calls, exact)
+
+
+MACHINE_CODE = """
+        /*0000*/                   MOV R1, c[0x0][0x28] ;
+.L_x_1:
+        /*0010*/                   LDG.E.128.CONSTANT R4, desc[UR4][R2.64] ;
+        /*0020*/                   FADD R4, R4, R5 ;
+        /*0030*/                   MUFU.EX2 R4, R4 ;
+        /*0040*/              @!P0 STG.E desc[UR4][R6.64], R4 ;
+        /*0050*/                   IMAD R8, R8, 0x2, R9 ;
+        /*0060*/                   NOP ;
+        /*0070*/               @P1 BRA `(.L_x_1) ;
+        /*0080*/                   EXIT ;
+.L_x_2:
+        /*0090*/                   BRA `(.L_x_2) ;
+"""
+
+
+def test_instructions_of_a_row_are_counted_by_what_does_them() -> None:
+    found = instructions.counted(MACHINE_CODE)
+    assert (found.instructions, found.bytes) == (6, 20)
+    assert found.cycles == {
+        "issued": 6 / 4,
+        "memory": 4 + 1,
+        "fp32": 1 / 4,
+        "functions": 2,
+        "products": 1 / 2,
+        "integers": 1 / 2,
+    }
+    assert found.share("functions") == pytest.approx(2 * 18.56 / (32 * 20), rel=1e-3)
+    assert instructions.counted(MACHINE_CODE.replace(".L_x_1)", ".L_x_3)")).instructions == 9
+
+
+def test_kernels_for_a_gpu_are_counted_without_one(capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        instructions.main(["--only", "sum inner [8192, 3072]", "--no-save"])
+    except SystemExit:
+        pytest.skip("nvdisasm is missing")
+    rows = [line for line in capsys.readouterr().out.splitlines() if "rows_" in line]
+    assert len(rows) == 2
+    for row in rows:
+        issued = float(row.split()[-7])
+        assert 0 < issued < 1
