@@ -69,3 +69,25 @@ def largest_value(operations: OperationGraph, members: Sequence[int]) -> Value:
     for node in nodes:
         values.update(dict.fromkeys(value for value in operands(node.op) if value.is_tensor))
     return max(values, key=lambda value: atoms.elements(atoms.of(value)))
+
+
+def in_memory(operations: OperationGraph, members: Sequence[int]) -> Sequence[int]:
+    """The atoms of the largest tensor, neighbours in memory first."""
+    reads = (read.value for member in members for read in operations.reads[member])
+    return operations.in_memory(reads, largest_value(operations, members))
+
+
+def rows_alternate(
+    operations: OperationGraph, members: Sequence[int], kept: AtomSet, machine: Machine
+) -> bool:
+    """Whether rows that number `kept` lie in memory in pieces that are too short to be swept one by
+    one, a piece of each after the other, which together are long enough."""
+    piece = 1
+    for atom in in_memory(operations, members):
+        size = operations.atoms.size(atom)
+        if atom in kept:
+            return piece * size >= machine.shortest_piece
+        piece *= size
+        if piece >= machine.shortest_piece:
+            break
+    return False

@@ -27,7 +27,7 @@ from fuser.segmenter.profit import (
     repeated_cost,
 )
 from fuser.segmenter.refusal import Refusal
-from fuser.segmenter.row_guesses import largest_value, last_atoms, row_guesses
+from fuser.segmenter.row_guesses import in_memory, last_atoms, row_guesses, rows_alternate
 from fuser.segmenter.swept_twice import RowSweeps
 
 MAX_EPILOGUE = 1 << 16
@@ -149,7 +149,7 @@ class _Walk:
         threads has each."""
         if self._along or self._machine.columns_of_a_processor == 1:
             return False
-        return not self._kept.isdisjoint(self._in_memory(members)[:1])
+        return not self._kept.isdisjoint(in_memory(self._operations, members)[:1])
 
     def _are_in_strips(self, members: Sequence[int]) -> bool:
         """Whether rows are columns in memory, of which many are swept side by side, or alternate
@@ -160,19 +160,7 @@ class _Walk:
         folding = [m for m in members if isinstance(nodes[m].op, Reduce) or m in scanned]
         if not self._kept.isdisjoint(last_atoms(self._operations, folding)):
             return True
-        piece = 1
-        for atom in self._in_memory(members):
-            if atom in self._kept:
-                return self._machine.shortest_piece <= piece * self._atoms.size(atom)
-            piece *= self._atoms.size(atom)
-            if piece >= self._machine.shortest_piece:
-                break
-        return False
-
-    def _in_memory(self, members: Sequence[int]) -> Sequence[int]:
-        """The atoms of the largest tensor, neighbours in memory first."""
-        reads = (read.value for member in members for read in self._operations.reads[member])
-        return self._operations.in_memory(reads, largest_value(self._operations, members))
+        return rows_alternate(self._operations, members, self._kept, self._machine)
 
     def _has_other_sweeps(self, members: Sequence[int]) -> bool:
         """Whether a row is swept elsewhere than along the scan, so that it cannot be shared out."""
