@@ -8,7 +8,7 @@ for each lane: T1 = float(T0)           ->      T0_maximum = the largest of T0, 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -19,10 +19,10 @@ from fuser.schedule.folds import is_extreme
 from fuser.schedule.index import Axis, Index, lanes_of, of_axis
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.names import joined_name
-from fuser.schedule.row_body import Fold, Sweep
+from fuser.schedule.row_body import Fold, Sweep, names_in, nodes_read
 from fuser.schedule.row_statements import Accumulate, Combine, Keep, Kept
 from fuser.schedule.row_vectors import Vectors, divided
-from fuser.schedule.statements import Let, Load, Store
+from fuser.schedule.statements import Load, Store
 from fuser.schedule.vectors import FLOATS_OF_16, step_along, stores_of_lanes
 
 Moved = TypeVar("Moved", Load, Store)
@@ -77,9 +77,11 @@ def in_lanes(
         of_all = convert(Ref(join.name, join.dtype), fold.dtype)
         joined.append(accumulate(dataclasses.replace(fold, value=of_all), sweep))
     folds = (accumulate(fold, taken.each) for fold in taken.each.folds if fold not in narrow)
-    done = (*folds, *single, *fills)
-    code = taken.each.code if done or not _is_of(narrow, taken.each) else ()
-    each = [Loop(taken.lane, Binding.LANES, (*code, *done))] if code or done else []
+    done, code = (*folds, *single, *fills), taken.each.code
+    if narrow:  # what was made for them is not
+        code = nodes_read(code, set(names_in(done)))
+    within = (*code, *done)
+    each = [Loop(taken.lane, Binding.LANES, within)] if within else []
     return (*taken.once, *joined, *arrays, *each, *stores)
 
 
@@ -102,11 +104,6 @@ def _extremes_of_narrow(taken: Neighbours) -> dict[Fold, Combine]:
         name, dtype = joined_name(given.name, fold.operation), given.dtype
         found[fold] = Combine(name, dtype, (given.name,), dtype, given.lanes, fold.operation)
     return found
-
-
-def _is_of(folds: Collection[Fold], each: Sweep) -> bool:
-    """Whether all that lanes do is to compute what some of their folds join."""
-    return bool(folds) and all(isinstance(node, Let) for node in each.code)
 
 
 def _widened(node: Load | Keep | Kept, vectors: Vectors) -> Load | Keep | Kept:
