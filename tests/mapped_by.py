@@ -19,7 +19,7 @@ from fuser.schedule import (
     CudaRowParameters,
     ProcessorParameters,
 )
-from fuser.schedule.loop_nest import Parameters
+from fuser.schedule.tree.loop_nest import Parameters
 
 THREADED = ProcessorParameters(serial_work=0)
 """Starts threads for any work, so that small tensors are shared out as large ones are."""

@@ -9,12 +9,12 @@ from fuser.codegen.cpu_kernel import CpuKernel
 from fuser.codegen.cpu_surroundings import Chunk, Stored
 from fuser.codegen.cpu_tiles import over_tiles, streams_tiles, tile_columns, tile_lines, tile_node
 from fuser.codegen.tiles import tiled_nest
-from fuser.schedule.bindings import Binding
-from fuser.schedule.counts import ceil_div
-from fuser.schedule.index import Index
-from fuser.schedule.index_rewrites import substitute
-from fuser.schedule.loop_tree import Loop, Peel, Region, RowNode, RunNode, every_node
-from fuser.schedule.statements import Load, Store, TileNode
+from fuser.schedule.indices.index import Index
+from fuser.schedule.indices.rewrites import substitute
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.counts import ceil_div
+from fuser.schedule.tree.loop_tree import Loop, Peel, Region, RowNode, RunNode, every_node
+from fuser.schedule.tree.statements import Load, Store, TileNode
 
 
 class CpuPrinter(CpuKernel):

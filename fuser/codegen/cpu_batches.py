@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fuser.codegen.cpu_kernel import CpuKernel
-from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Loop
-from fuser.schedule.row_statements import KeepLanes
+from fuser.schedule.indices.index import Axis
+from fuser.schedule.tree.loop_tree import Loop
+from fuser.schedule.tree.row_statements import KeepLanes
 
 
 def over_batches(kernel: CpuKernel, loop: Loop) -> None:

@@ -26,8 +26,8 @@ from fuser.codegen.indices import (
     range_of_index,
     reported_index,
 )
-from fuser.schedule.loop_tree import Loop
-from fuser.schedule.statements import CheckedIndex
+from fuser.schedule.tree.loop_tree import Loop
+from fuser.schedule.tree.statements import CheckedIndex
 
 
 def checked_index(kernel: CpuKernel, node: CheckedIndex) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from fuser.codegen.cpu_checks import side_by_side
 from fuser.codegen.cpu_kernel import CpuKernel
 from fuser.codegen.cpu_surroundings import Chunk, Stored
-from fuser.schedule.expressions import REPEATED
-from fuser.schedule.index import ZERO
-from fuser.schedule.index_rewrites import substitute
-from fuser.schedule.loop_tree import Loop
-from fuser.schedule.row_body import names_in
-from fuser.schedule.row_statements import Accumulate
-from fuser.schedule.statements import Let, Store
+from fuser.schedule.code.row_body import names_in
+from fuser.schedule.indices.index import ZERO
+from fuser.schedule.indices.rewrites import substitute
+from fuser.schedule.tree.expressions import REPEATED
+from fuser.schedule.tree.loop_tree import Loop
+from fuser.schedule.tree.row_statements import Accumulate
+from fuser.schedule.tree.statements import Let, Store
 
 
 def store_lanes(kernel: CpuKernel, store: Store) -> None:

@@ -12,12 +12,12 @@ from fuser.codegen.cpu_batches import is_of_batch
 from fuser.codegen.cpu_kernel import CpuKernel
 from fuser.codegen.cpu_strips import ROWS
 from fuser.ir.dtypes import DataType
-from fuser.schedule.counts import ceil_div
-from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref, join
-from fuser.schedule.folds import lowest_finite
-from fuser.schedule.loop_tree import Loop, Node, every_node
-from fuser.schedule.names import block_name
-from fuser.schedule.row_statements import (
+from fuser.schedule.tree.counts import ceil_div
+from fuser.schedule.tree.expressions import Call, Convert, Expression, Literal, Ref, join
+from fuser.schedule.tree.folds import lowest_finite
+from fuser.schedule.tree.loop_tree import Loop, Node, every_node
+from fuser.schedule.tree.names import block_name
+from fuser.schedule.tree.row_statements import (
     Accumulate,
     Combine,
     Finish,
@@ -27,7 +27,7 @@ from fuser.schedule.row_statements import (
     Raise,
     Widen,
 )
-from fuser.schedule.statements import Let
+from fuser.schedule.tree.statements import Let
 
 _LINES = 128
 """Bytes of two lines of the cache."""

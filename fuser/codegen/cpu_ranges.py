@@ -18,8 +18,8 @@ from fuser.codegen.cpu_strips import (
     over_strips,
     over_unrolled,
 )
-from fuser.schedule.bindings import Binding
-from fuser.schedule.loop_tree import Loop, Share
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.loop_tree import Loop, Share
 
 _BLOCK = "block_size"
 """What a block's size is called in the text, if it is no number."""

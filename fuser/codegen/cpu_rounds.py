@@ -8,10 +8,10 @@ from contextlib import nullcontext
 from fuser.codegen.cpu_checks import in_own_lanes
 from fuser.codegen.cpu_kernel import CpuKernel
 from fuser.codegen.cpu_surroundings import Chunk, Stored
-from fuser.schedule.bindings import Binding
-from fuser.schedule.expressions import REPEATED
-from fuser.schedule.loop_tree import Loop
-from fuser.schedule.statements import Lanes, Load, Prefetch
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.expressions import REPEATED
+from fuser.schedule.tree.loop_tree import Loop
+from fuser.schedule.tree.statements import Lanes, Load, Prefetch
 
 
 def over_rounds(kernel: CpuKernel, loop: Loop) -> None:

@@ -12,11 +12,11 @@ from fuser.codegen.cpu_chunks import store_lanes
 from fuser.codegen.cpu_kernel import CpuKernel
 from fuser.codegen.cpu_ranges import over_axis
 from fuser.codegen.indices import if_place_exists
-from fuser.schedule import row_statements as rows
-from fuser.schedule import scatter_nodes as scatters
-from fuser.schedule.bindings import Binding
-from fuser.schedule.expressions import Ref
-from fuser.schedule.loop_tree import (
+from fuser.schedule.tree import row_statements as rows
+from fuser.schedule.tree import scatter_nodes as scatters
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.expressions import Ref
+from fuser.schedule.tree.loop_tree import (
     Alone,
     IfPastCache,
     Loop,
@@ -28,7 +28,7 @@ from fuser.schedule.loop_tree import (
     RunNode,
     Share,
 )
-from fuser.schedule.statements import CheckedIndex, Store, TileNode
+from fuser.schedule.tree.statements import CheckedIndex, Store, TileNode
 
 
 class CpuRowPrinter(CpuKernel):

@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager, nullcontext
 from fuser.codegen.cpu_kernel import CpuKernel
 from fuser.codegen.cpu_strips import rows_side_by_side
 from fuser.codegen.cpu_surroundings import Chunk, Stored
-from fuser.schedule.expressions import Ref, join
-from fuser.schedule.index import ZERO, Axis
-from fuser.schedule.index_rewrites import substitute
-from fuser.schedule.loop_tree import Loop, Share
-from fuser.schedule.row_statements import Carry, ScanLanes
-from fuser.schedule.statements import Lanes, Store
+from fuser.schedule.indices.index import ZERO, Axis
+from fuser.schedule.indices.rewrites import substitute
+from fuser.schedule.tree.expressions import Ref, join
+from fuser.schedule.tree.loop_tree import Loop, Share
+from fuser.schedule.tree.row_statements import Carry, ScanLanes
+from fuser.schedule.tree.statements import Lanes, Store
 
 _JOINS = {
     "add": "running_sum",

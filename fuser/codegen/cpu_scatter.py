@@ -12,11 +12,11 @@ from fuser.codegen.cpu_kernel import CpuKernel
 from fuser.codegen.indices import if_place_exists
 from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
-from fuser.schedule.bindings import Binding
-from fuser.schedule.expressions import Ref, join
-from fuser.schedule.loop_tree import Loop, Node, every_node
-from fuser.schedule.row_statements import KeepAt
-from fuser.schedule.scatter_nodes import (
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.expressions import Ref, join
+from fuser.schedule.tree.loop_tree import Loop, Node, every_node
+from fuser.schedule.tree.row_statements import KeepAt
+from fuser.schedule.tree.scatter_nodes import (
     IfBelow,
     IfListed,
     ListLoop,

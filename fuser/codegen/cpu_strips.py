@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from fuser.codegen.cpu_kernel import CpuKernel
 from fuser.codegen.cpu_rounds import element
-from fuser.schedule.bindings import Binding
-from fuser.schedule.index import lanes_of
-from fuser.schedule.loop_tree import Loop, Node
+from fuser.schedule.indices.index import lanes_of
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.loop_tree import Loop, Node
 
 ROWS = "rows"
 """The variable that holds how many rows a strip has."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from fuser.codegen.printer import Surroundings
-from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Loop, Peel
+from fuser.schedule.indices.index import Axis
+from fuser.schedule.tree.loop_tree import Loop, Peel
 
 
 class Stored(Enum):

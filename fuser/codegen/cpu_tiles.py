@@ -6,10 +6,10 @@ from typing import assert_never
 
 from fuser.codegen.cpu_kernel import CpuKernel
 from fuser.codegen.tiles import column_of, side, sides, tiled_nest, tiles_along
-from fuser.schedule.bindings import Binding
-from fuser.schedule.expressions import Ref
-from fuser.schedule.loop_tree import Loop, Node
-from fuser.schedule.statements import (
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.expressions import Ref
+from fuser.schedule.tree.loop_tree import Loop, Node
+from fuser.schedule.tree.statements import (
     ColumnKeep,
     DrainTile,
     FillTile,

@@ -22,10 +22,10 @@ from fuser.codegen.cuda_rows import accumulate, finish, region
 from fuser.codegen.cuda_tiles import over_tile, tile_node, tiled_loops
 from fuser.codegen.indices import if_place_exists
 from fuser.codegen.tiles import tiled_nest
-from fuser.schedule import row_statements as rows
-from fuser.schedule import scatter_nodes as scatters
-from fuser.schedule.bindings import Binding
-from fuser.schedule.loop_tree import (
+from fuser.schedule.tree import row_statements as rows
+from fuser.schedule.tree import scatter_nodes as scatters
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.loop_tree import (
     Alone,
     Loop,
     Meet,
@@ -35,7 +35,7 @@ from fuser.schedule.loop_tree import (
     RunNode,
     Share,
 )
-from fuser.schedule.statements import (
+from fuser.schedule.tree.statements import (
     CheckedIndex,
     Load,
     LoadRun,

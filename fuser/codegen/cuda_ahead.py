@@ -13,11 +13,11 @@ from collections.abc import Callable
 
 from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.cuda_lanes import declare_rounds, put_lanes, take_lanes
-from fuser.schedule.counts import ceil_div
-from fuser.schedule.index_rewrites import variables_of
-from fuser.schedule.loop_tree import Loop, every_node
-from fuser.schedule.row_statements import Keep, Kept
-from fuser.schedule.statements import Load, Store, reads_in
+from fuser.schedule.indices.rewrites import variables_of
+from fuser.schedule.tree.counts import ceil_div
+from fuser.schedule.tree.loop_tree import Loop, every_node
+from fuser.schedule.tree.row_statements import Keep, Kept
+from fuser.schedule.tree.statements import Load, Store, reads_in
 
 _WORDS = 16
 """Registers for what a thread loads ahead, at most."""

@@ -8,9 +8,9 @@ from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.cuda_lanes import times
 from fuser.codegen.tiles import side, tiles_along
 from fuser.ir.dtypes import DataType
-from fuser.schedule.bindings import Binding
-from fuser.schedule.counts import ceil_div
-from fuser.schedule.loop_tree import Loop
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.counts import ceil_div
+from fuser.schedule.tree.loop_tree import Loop
 
 _LETTERS = {Binding.THREAD_X: "x", Binding.THREAD_Y: "y"}
 """The dimension of a block along which its threads share an axis."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
-from fuser.schedule.bindings import Team
-from fuser.schedule.counts import point_count
 from fuser.schedule.cuda_parameters import WARP
-from fuser.schedule.expressions import Expression, Ref, join
-from fuser.schedule.loop_tree import Region
-from fuser.schedule.row_statements import FinishPowers, Partial
+from fuser.schedule.tree.bindings import Team
+from fuser.schedule.tree.counts import point_count
+from fuser.schedule.tree.expressions import Expression, Ref, join
+from fuser.schedule.tree.loop_tree import Region
+from fuser.schedule.tree.row_statements import FinishPowers, Partial
 
 _PARTS_AHEAD = 8
 """Parts of other blocks that a thread asks for at once."""

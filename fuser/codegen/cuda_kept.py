@@ -6,11 +6,11 @@ from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.cuda_lanes import declare_rounds, grouped, put_lanes, take_lanes, times
 from fuser.codegen.cuda_teams import once_a_row
 from fuser.codegen.indices import if_place_exists
-from fuser.schedule.bindings import Binding, Team
-from fuser.schedule.expressions import Ref
-from fuser.schedule.index import compose
-from fuser.schedule.row_statements import Keep, KeepAt, Kept, Place, RowArray
-from fuser.schedule.statements import Load, reads_in
+from fuser.schedule.indices.index import compose
+from fuser.schedule.tree.bindings import Binding, Team
+from fuser.schedule.tree.expressions import Ref
+from fuser.schedule.tree.row_statements import Keep, KeepAt, Kept, Place, RowArray
+from fuser.schedule.tree.statements import Load, reads_in
 
 
 def copy_ahead(kernel: CudaKernel, load: Load) -> None:

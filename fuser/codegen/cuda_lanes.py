@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.ir.dtypes import DataType
-from fuser.schedule.bindings import Binding
-from fuser.schedule.buffers import ACCESS_BYTES
-from fuser.schedule.counts import ceil_div
-from fuser.schedule.index import ZERO
-from fuser.schedule.index_rewrites import substitute, variables_of
-from fuser.schedule.loop_tree import Loop, Node
-from fuser.schedule.row_statements import Accumulate, Combine
-from fuser.schedule.statements import Let, Load, LoadRun, Store, StoreRun, reads_in
+from fuser.schedule.indices.index import ZERO
+from fuser.schedule.indices.rewrites import substitute, variables_of
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.buffers import ACCESS_BYTES
+from fuser.schedule.tree.counts import ceil_div
+from fuser.schedule.tree.loop_tree import Loop, Node
+from fuser.schedule.tree.row_statements import Accumulate, Combine
+from fuser.schedule.tree.statements import Let, Load, LoadRun, Store, StoreRun, reads_in
 
 _WORDS_AHEAD = 32
 """Registers for what the lanes of a thread load before they compute, at most."""

@@ -13,11 +13,11 @@ from fuser.codegen.cuda_lanes import declare_lanes, on_lanes, times
 from fuser.codegen.cuda_scatter import WHOLE_WARP, unravel_point
 from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
-from fuser.schedule.counts import ceil_div, costly_arithmetic
-from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Loop, Node, every_node
-from fuser.schedule.scatter_nodes import ByLists, MadeLanes, PointLists, PointOf, WarpRows
-from fuser.schedule.statements import Load
+from fuser.schedule.indices.index import Axis
+from fuser.schedule.tree.counts import ceil_div, costly_arithmetic
+from fuser.schedule.tree.loop_tree import Loop, Node, every_node
+from fuser.schedule.tree.scatter_nodes import ByLists, MadeLanes, PointLists, PointOf, WarpRows
+from fuser.schedule.tree.statements import Load
 
 _STATE = 8
 """Numbers of a `list_state`."""

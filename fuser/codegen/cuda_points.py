@@ -10,11 +10,11 @@ from fuser.codegen.cuda_kept import is_copied
 from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.cuda_lanes import times
 from fuser.codegen.cuda_teams import count_of, nest_of, unravel
-from fuser.schedule.bindings import Binding, Team
-from fuser.schedule.counts import ceil_div, power_of_two
-from fuser.schedule.loop_tree import Loop, every_node
-from fuser.schedule.row_statements import Keep, Kept
-from fuser.schedule.statements import Store
+from fuser.schedule.tree.bindings import Binding, Team
+from fuser.schedule.tree.counts import ceil_div, power_of_two
+from fuser.schedule.tree.loop_tree import Loop, every_node
+from fuser.schedule.tree.row_statements import Keep, Kept
+from fuser.schedule.tree.statements import Store
 
 _VECTORS_AHEAD, _ELEMENTS_AHEAD = 4, 8
 """Rounds of a long row whose loads are to be on their way at once."""

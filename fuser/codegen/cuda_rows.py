@@ -21,12 +21,12 @@ from fuser.codegen.cuda_lanes import grouped, times
 from fuser.codegen.cuda_slots import declare_own, each_slot, leave_own, parts_of_block, slot_of
 from fuser.codegen.cuda_teams import begin_team, once
 from fuser.codegen.kernel_source import Workspace
-from fuser.schedule.bindings import Team
-from fuser.schedule.buffers import ACCESS_BYTES
-from fuser.schedule.counts import ceil_div, power_of_two
-from fuser.schedule.expressions import Ref
-from fuser.schedule.loop_tree import Region
-from fuser.schedule.row_statements import Accumulate, Finish, Partial
+from fuser.schedule.tree.bindings import Team
+from fuser.schedule.tree.buffers import ACCESS_BYTES
+from fuser.schedule.tree.counts import ceil_div, power_of_two
+from fuser.schedule.tree.expressions import Ref
+from fuser.schedule.tree.loop_tree import Region
+from fuser.schedule.tree.row_statements import Accumulate, Finish, Partial
 
 _GROUP = 16
 """Blocks whose folds over the rows are joined before those of all groups are: about as many as

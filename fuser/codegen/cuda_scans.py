@@ -9,9 +9,9 @@ from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.cuda_lanes import times
 from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
-from fuser.schedule.bindings import Team
-from fuser.schedule.loop_tree import Loop, Share
-from fuser.schedule.row_statements import Carry, ScanLanes
+from fuser.schedule.tree.bindings import Team
+from fuser.schedule.tree.loop_tree import Loop, Share
+from fuser.schedule.tree.row_statements import Carry, ScanLanes
 
 
 def in_order(kernel: CudaKernel, loop: Loop) -> None:

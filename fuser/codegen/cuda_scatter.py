@@ -13,13 +13,13 @@ from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.cuda_lanes import on_lanes, valid
 from fuser.codegen.cuda_teams import unravel
 from fuser.codegen.indices import place_exists
-from fuser.schedule.bindings import Binding
-from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.cuda_parameters import WARP
-from fuser.schedule.index import Axis, Index
-from fuser.schedule.loop_tree import Loop
-from fuser.schedule.scatter_nodes import WarpElements, WarpPoints
-from fuser.schedule.statements import Store
+from fuser.schedule.indices.index import Axis, Index
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.counts import ceil_div, point_count
+from fuser.schedule.tree.loop_tree import Loop
+from fuser.schedule.tree.scatter_nodes import WarpElements, WarpPoints
+from fuser.schedule.tree.statements import Store
 
 WHOLE_WARP = "0xffffffffu"
 """The threads that exchange numbers by shuffles."""

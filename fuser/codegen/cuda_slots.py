@@ -12,12 +12,12 @@ from contextlib import contextmanager, nullcontext
 from fuser.codegen.cuda_folds import fill_of, joined_to
 from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.cuda_lanes import move, on_lanes, times, valid
-from fuser.schedule.bindings import Binding, Team
-from fuser.schedule.buffers import ACCESS_BYTES
-from fuser.schedule.counts import power_of_two
-from fuser.schedule.expressions import Ref
-from fuser.schedule.loop_tree import Loop
-from fuser.schedule.row_statements import OwnSlots, Partial
+from fuser.schedule.tree.bindings import Binding, Team
+from fuser.schedule.tree.buffers import ACCESS_BYTES
+from fuser.schedule.tree.counts import power_of_two
+from fuser.schedule.tree.expressions import Ref
+from fuser.schedule.tree.loop_tree import Loop
+from fuser.schedule.tree.row_statements import OwnSlots, Partial
 
 
 def slot_of(kernel: CudaKernel, block: str, partial: Partial, slot: str = "") -> str:

@@ -10,11 +10,11 @@ from contextlib import AbstractContextManager, nullcontext
 
 from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.indices import index_in_range, reported_index
-from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.cuda_parameters import WARP
-from fuser.schedule.loop_tree import Alone, Loop, every_node
-from fuser.schedule.names import own_name
-from fuser.schedule.statements import CheckedIndex
+from fuser.schedule.tree.bindings import Binding, Team
+from fuser.schedule.tree.loop_tree import Alone, Loop, every_node
+from fuser.schedule.tree.names import own_name
+from fuser.schedule.tree.statements import CheckedIndex
 
 
 def in_turn(kernel: CudaKernel, loop: Loop) -> None:

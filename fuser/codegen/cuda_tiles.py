@@ -9,10 +9,11 @@ from fuser.codegen.cuda_blocks import place_block
 from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.cuda_lanes import declare_lanes, on_lanes
 from fuser.codegen.tiles import column_of, sides, tiled_nest
-from fuser.schedule.bindings import Binding
-from fuser.schedule.expressions import Ref
-from fuser.schedule.loop_tree import Loop, Node
-from fuser.schedule.statements import (
+from fuser.schedule.points.tiling import pitch
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.expressions import Ref
+from fuser.schedule.tree.loop_tree import Loop, Node
+from fuser.schedule.tree.statements import (
     ColumnKeep,
     DrainTile,
     FillTile,
@@ -21,7 +22,6 @@ from fuser.schedule.statements import (
     TileNode,
     TileRoom,
 )
-from fuser.schedule.tiling import pitch
 
 _UNROLLED = 4
 """Rounds of a block over a tile's lines whose loads are to be on their way at once."""

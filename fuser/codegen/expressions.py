@@ -16,7 +16,7 @@ from fuser.codegen.target import Target
 from fuser.ir.dtypes import Category, DataType
 from fuser.ir.nodes import Number
 from fuser.ir.pointwise import KERNEL_TABLE
-from fuser.schedule.expressions import (
+from fuser.schedule.tree.expressions import (
     Call,
     Convert,
     Expression,

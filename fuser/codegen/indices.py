@@ -8,11 +8,11 @@ from typing import Any
 from fuser.codegen.kernel_source import IndexCheck
 from fuser.codegen.printer import KernelPrinter
 from fuser.ir.dtypes import DataType
-from fuser.schedule.expressions import convert
-from fuser.schedule.index import Index
-from fuser.schedule.index_rewrites import variables_of
-from fuser.schedule.loop_tree import every_node
-from fuser.schedule.statements import CheckedIndex
+from fuser.schedule.indices.index import Index
+from fuser.schedule.indices.rewrites import variables_of
+from fuser.schedule.tree.expressions import convert
+from fuser.schedule.tree.loop_tree import every_node
+from fuser.schedule.tree.statements import CheckedIndex
 
 Kernel = KernelPrinter[Any]
 

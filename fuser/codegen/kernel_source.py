@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
-from fuser.schedule.loop_nest import Launch
+from fuser.schedule.tree.loop_nest import Launch
 
 
 @dataclass(frozen=True, slots=True)

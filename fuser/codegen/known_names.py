@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.expressions import (
+from fuser.schedule.tree.expressions import (
     Call,
     Convert,
     Expression,

@@ -26,12 +26,21 @@ from fuser.codegen.target import Target
 from fuser.codegen.writer import Writer
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
-from fuser.schedule.expressions import Ref, join
-from fuser.schedule.index import Axis
-from fuser.schedule.loop_nest import LoopNest
-from fuser.schedule.loop_tree import Loop, Node, RowNode, RunNode, every_node
-from fuser.schedule.row_statements import Carry, Running
-from fuser.schedule.statements import Drawn, LaneCall, Lanes, Let, Load, Prefetch, Store, TileNode
+from fuser.schedule.indices.index import Axis
+from fuser.schedule.tree.expressions import Ref, join
+from fuser.schedule.tree.loop_nest import LoopNest
+from fuser.schedule.tree.loop_tree import Loop, Node, RowNode, RunNode, every_node
+from fuser.schedule.tree.row_statements import Carry, Running
+from fuser.schedule.tree.statements import (
+    Drawn,
+    LaneCall,
+    Lanes,
+    Let,
+    Load,
+    Prefetch,
+    Store,
+    TileNode,
+)
 from fuser.segmenter import Segment
 
 _MANY_STATEMENTS = 100

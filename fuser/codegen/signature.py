@@ -7,7 +7,7 @@ from typing import assert_never
 from fuser.codegen.expressions import ExpressionPrinter
 from fuser.codegen.kernel_source import Argument, Pointer, Scalar, Size, Workspace, scalar_passed_as
 from fuser.ir.printer import print_input, print_statement
-from fuser.schedule.loop_nest import LoopNest
+from fuser.schedule.tree.loop_nest import LoopNest
 from fuser.segmenter import Segment
 
 

@@ -6,9 +6,9 @@ from collections.abc import Collection
 
 from fuser.codegen.kernel_source import Size
 from fuser.ir.dtypes import DataType, holds
-from fuser.schedule.counts import inverse_of
-from fuser.schedule.index import Axis, Clamped, Index, Quotient, Remainder, Term
-from fuser.schedule.vectors import PERMUTED_STEPS
+from fuser.schedule.indices.index import Axis, Clamped, Index, Quotient, Remainder, Term
+from fuser.schedule.tree.counts import inverse_of
+from fuser.schedule.tree.vectors import PERMUTED_STEPS
 
 NEAR = 16
 """Elements between accesses of one tensor, up to which these are a number of the text."""

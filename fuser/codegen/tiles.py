@@ -10,11 +10,11 @@ from typing import Any
 
 from fuser.codegen.printer import KernelPrinter
 from fuser.codegen.sizes import Sizes
-from fuser.schedule.bindings import Binding
-from fuser.schedule.counts import ceil_div
-from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Loop
-from fuser.schedule.statements import DrainTile, FillTile
+from fuser.schedule.indices.index import Axis
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.counts import ceil_div
+from fuser.schedule.tree.loop_tree import Loop
+from fuser.schedule.tree.statements import DrainTile, FillTile
 
 _OF_TILE = Binding.TILE_LINES, Binding.TILE_COLUMNS
 """What runs the loops inside a tile."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from fuser.runtime.resources import Resources
 from fuser.schedule.cuda_parameters import WARP
-from fuser.schedule.loop_nest import Launch
+from fuser.schedule.tree.loop_nest import Launch
 
 _PARTITIONS = 4
 """Of a multiprocessor, each with its own warps and registers."""

@@ -3,19 +3,19 @@
 from typing import NoReturn
 
 from fuser.errors import UnknownNameError
-from fuser.schedule.buffers import ACCESS_BYTES, Alignments
 from fuser.schedule.cpu_parameters import CpuParameters, ProcessorParameters
 from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.cuda_parameters import CudaParameters, CudaRowParameters, arch_number
-from fuser.schedule.loop_nest import LoopNest
-from fuser.schedule.loop_printer import print_nest
-from fuser.schedule.point_cpu import schedule_cpu
-from fuser.schedule.point_cuda import schedule_cuda, schedule_short_rows_cuda
-from fuser.schedule.row_cpu import schedule_rows_cpu
-from fuser.schedule.row_cuda import schedule_rows_cuda
-from fuser.schedule.scatter_cpu import schedule_scatter_cpu
-from fuser.schedule.scatter_cuda import schedule_scatter_cuda
+from fuser.schedule.points.cpu import schedule_cpu
+from fuser.schedule.points.cuda import schedule_cuda, schedule_short_rows_cuda
+from fuser.schedule.rows.cpu.mapping import schedule_rows_cpu
+from fuser.schedule.rows.cuda.mapping import schedule_rows_cuda
+from fuser.schedule.scatters.cpu import schedule_scatter_cpu
+from fuser.schedule.scatters.cuda import schedule_scatter_cuda
 from fuser.schedule.schedulers import Scheduler, scheduler_of
+from fuser.schedule.tree.buffers import ACCESS_BYTES, Alignments
+from fuser.schedule.tree.loop_nest import LoopNest
+from fuser.schedule.tree.loop_printer import print_nest
 
 
 def __getattr__(name: str) -> NoReturn:

@@ -12,13 +12,13 @@ from fuser.codegen import CpuPrinter, CpuRowPrinter, CudaPrinter, IndexCheck, Ke
 from fuser.codegen.kernel_source import Size
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters, schedule_rows_cpu
-from fuser.schedule.bindings import Binding, Team
-from fuser.schedule.expressions import Literal
-from fuser.schedule.index import Index
-from fuser.schedule.loop_tree import Loop, Node, Region
-from fuser.schedule.row_statements import Partial
-from fuser.schedule.scatter_nodes import PointOf, WarpElements
-from fuser.schedule.statements import Store
+from fuser.schedule.indices.index import Index
+from fuser.schedule.tree.bindings import Binding, Team
+from fuser.schedule.tree.expressions import Literal
+from fuser.schedule.tree.loop_tree import Loop, Node, Region
+from fuser.schedule.tree.row_statements import Partial
+from fuser.schedule.tree.scatter_nodes import PointOf, WarpElements
+from fuser.schedule.tree.statements import Store
 from tests.definitions import Define, agrees, defined, only_kernel
 from tests.kernels_made import kernels_made
 from tests.schedule.rows import layernorm, loss, segment_of, softmax

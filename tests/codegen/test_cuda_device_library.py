@@ -23,7 +23,7 @@ from fuser.ir.pointwise import TABLE, PointwiseOp, letter
 from fuser.ir.promotion import Operand
 from fuser.runtime.nvrtc import compile_cubin
 from fuser.runtime.toolchain import find_compiler
-from fuser.schedule.counts import inverse_of
+from fuser.schedule.tree.counts import inverse_of
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 Exact = Callable[[torch.Tensor], torch.Tensor]

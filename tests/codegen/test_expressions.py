@@ -9,8 +9,8 @@ from fuser.codegen.expressions import ExpressionPrinter
 from fuser.codegen.sizes import Sizes
 from fuser.codegen.target import CPU, CUDA
 from fuser.ir.dtypes import DataType
-from fuser.schedule.expressions import Call, Convert, Expression, IndexValue, Literal, Ref
-from fuser.schedule.index import Axis, of_axis
+from fuser.schedule.indices.index import Axis, of_axis
+from fuser.schedule.tree.expressions import Call, Convert, Expression, IndexValue, Literal, Ref
 
 FLOAT = DataType.Float
 AXIS = Axis((0,), 8)

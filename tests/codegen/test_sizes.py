@@ -2,8 +2,8 @@ import pytest
 
 from fuser.codegen.sizes import Sizes
 from fuser.ir.dtypes import DataType
-from fuser.schedule.counts import inverse_of
-from fuser.schedule.index import ZERO, Axis, Index, divide, linear, of_axis
+from fuser.schedule.indices.index import ZERO, Axis, Index, divide, linear, of_axis
+from fuser.schedule.tree.counts import inverse_of
 
 OUTER, INNER = Axis((0,), 8), Axis((1,), 6)
 

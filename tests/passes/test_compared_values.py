@@ -14,7 +14,7 @@ from fuser.frontend.handles import Handle
 from fuser.ir.nodes import Pointwise
 from fuser.passes.compared_values import make_compared_alike
 from fuser.runtime import cpu, nvrtc
-from fuser.schedule.loop_nest import Launch
+from fuser.schedule.tree.loop_nest import Launch
 from tests.definitions import Define, defined
 
 Function = Callable[[FusionDefinition, Handle], Handle]

@@ -16,7 +16,7 @@ from fuser.schedule import (
     LoopNest,
     ProcessorParameters,
 )
-from fuser.schedule.loop_nest import Parameters
+from fuser.schedule.tree.loop_nest import Parameters
 from fuser.segmenter import Segment
 from tests.mapped_by import mapped_by
 

@@ -11,7 +11,7 @@ from fuser.frontend.handles import Handle
 from fuser.runtime import cpu
 from fuser.runtime.shared_library import load_library
 from fuser.runtime.toolchain import Compiler, find_compiler
-from fuser.schedule.loop_nest import Launch
+from fuser.schedule.tree.loop_nest import Launch
 from tests.definitions import one_kernel, only_kernel
 from tests.kernels_made import kernels_made
 

@@ -19,7 +19,7 @@ from fuser.runtime.compile_cache import CompileCache
 from fuser.runtime.disk_cache import DiskCache
 from fuser.runtime.emulator import build
 from fuser.runtime.toolchain import find_compiler
-from fuser.schedule.loop_nest import Launch
+from fuser.schedule.tree.loop_nest import Launch
 
 ROOT = Path(__file__).parents[2]
 

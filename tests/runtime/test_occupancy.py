@@ -15,7 +15,7 @@ from fuser.runtime.emulator import build
 from fuser.runtime.kernel import as_c, c_types
 from fuser.runtime.occupancy import Capacity, filling_grid, resident_blocks
 from fuser.runtime.resources import Resources
-from fuser.schedule.loop_nest import Launch
+from fuser.schedule.tree.loop_nest import Launch
 
 H100 = Capacity(132, 2048, 228 << 10)
 A100 = Capacity(108, 2048, 164 << 10)

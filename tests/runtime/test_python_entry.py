@@ -15,7 +15,7 @@ from fuser.ir.nodes import Value
 from fuser.ir.types import ScalarType, TensorType
 from fuser.runtime.cpu import compile_cpu
 from fuser.runtime.kernel import Launcher
-from fuser.schedule.loop_nest import Launch
+from fuser.schedule.tree.loop_nest import Launch
 
 PASSED: list[tuple[DataType, complex, complex]] = [
     (DataType.Bool, True, True),

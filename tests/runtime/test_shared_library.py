@@ -14,7 +14,7 @@ from fuser.runtime import shared_library
 from fuser.runtime.cpu import compile_cpu
 from fuser.runtime.emulator import build
 from fuser.runtime.shared_library import load_library, private_directory
-from fuser.schedule.loop_nest import Launch
+from fuser.schedule.tree.loop_nest import Launch
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,7 +23,7 @@ import os, sys, time
 from fuser.codegen import KernelSource
 from fuser.runtime.cpu import compile_cpu
 from fuser.runtime.shared_library import private_directory
-from fuser.schedule.loop_nest import Launch
+from fuser.schedule.tree.loop_nest import Launch
 
 def compiled(name):
     code = f'extern "C" void {name}(const bool threaded) {{}}'

@@ -16,9 +16,20 @@ from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.ir.random_numbers import random_numbers
 from fuser.ir.strided import Strided
 from fuser.ir.types import ScalarType
-from fuser.schedule.bindings import Binding
-from fuser.schedule.body import Body
-from fuser.schedule.expressions import (
+from fuser.schedule.code.body import Body
+from fuser.schedule.indices.index import (
+    ZERO,
+    Axis,
+    Clamped,
+    Index,
+    Quotient,
+    Remainder,
+    Term,
+    Variable,
+)
+from fuser.schedule.rows.scans import carry_of
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.expressions import (
     Call,
     Convert,
     Expression,
@@ -27,10 +38,8 @@ from fuser.schedule.expressions import (
     Ref,
     SizeValue,
 )
-from fuser.schedule.index import ZERO, Axis, Clamped, Index, Quotient, Remainder, Term, Variable
-from fuser.schedule.loop_tree import Loop, Node, Region
-from fuser.schedule.row_scans import carry_of
-from fuser.schedule.row_statements import (
+from fuser.schedule.tree.loop_tree import Loop, Node, Region
+from fuser.schedule.tree.row_statements import (
     Accumulate,
     Carry,
     Finish,
@@ -38,7 +47,7 @@ from fuser.schedule.row_statements import (
     Running,
     ScanLanes,
 )
-from fuser.schedule.statements import (
+from fuser.schedule.tree.statements import (
     CheckedIndex,
     Drawn,
     Lanes,

@@ -16,16 +16,16 @@ from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.passes.lower_reductions import lower_reductions
 from fuser.schedule import CudaRowParameters
-from fuser.schedule.buffers import Buffers
-from fuser.schedule.expressions import Call, Convert
-from fuser.schedule.index import Axis
-from fuser.schedule.row_axes import arrange_rows
-from fuser.schedule.row_body import Code, RowBody, Sweep
-from fuser.schedule.row_slots import conflict_free, team_partial
-from fuser.schedule.row_statements import Keep, Kept
-from fuser.schedule.row_trace import trace_rows
-from fuser.schedule.row_work import RowWork
-from fuser.schedule.statements import CheckedIndex, Let, Load
+from fuser.schedule.code.row_body import Code, RowBody, Sweep
+from fuser.schedule.code.row_slots import conflict_free, team_partial
+from fuser.schedule.indices.index import Axis
+from fuser.schedule.rows.axes import arrange_rows
+from fuser.schedule.rows.cuda.work import RowWork
+from fuser.schedule.rows.trace import trace_rows
+from fuser.schedule.tree.buffers import Buffers
+from fuser.schedule.tree.expressions import Call, Convert
+from fuser.schedule.tree.row_statements import Keep, Kept
+from fuser.schedule.tree.statements import CheckedIndex, Let, Load
 from fuser.segmenter import GPU, Segment, segment
 from fuser.segmenter.profit import Machine
 from tests.definitions import Define, defined

@@ -1,11 +1,11 @@
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.ir.types import TensorType
-from fuser.schedule.axes import arrange, coalesce, replace_axes
-from fuser.schedule.body import Body
-from fuser.schedule.expressions import IndexValue, Ref
-from fuser.schedule.index import Axis, Index, divide, linear, of_axis
-from fuser.schedule.statements import Let, Load, Store
+from fuser.schedule.code.axes import arrange, coalesce, replace_axes
+from fuser.schedule.code.body import Body
+from fuser.schedule.indices.index import Axis, Index, divide, linear, of_axis
+from fuser.schedule.tree.expressions import IndexValue, Ref
+from fuser.schedule.tree.statements import Let, Load, Store
 
 X = Value(0, TensorType(DataType.Float, (4, 6)))
 Y = Value(1, TensorType(DataType.Float, (4, 6)))

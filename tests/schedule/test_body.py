@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from fuser import DataType, FusionDefinition
-from fuser.schedule.axes import arrange
-from fuser.schedule.body import Body, trace
-from fuser.schedule.expressions import Convert, IndexValue, Literal, Ref
-from fuser.schedule.index import Axis
-from fuser.schedule.index_rewrites import affine_parts
+from fuser.schedule.code.axes import arrange
+from fuser.schedule.code.body import Body, trace
+from fuser.schedule.indices.index import Axis
+from fuser.schedule.indices.rewrites import affine_parts
+from fuser.schedule.tree.expressions import Convert, IndexValue, Literal, Ref
 from fuser.segmenter import Segment
 from tests.seeds import gelu, transpose
 from tests.segmented import segment_for

@@ -5,10 +5,19 @@ from __future__ import annotations
 import pytest
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.carried import carry
-from fuser.schedule.expressions import Call, IndexValue, Ref, SizeValue
-from fuser.schedule.index import Axis, Index, Quotient, Remainder, clamp, divide, of_axis, total
-from fuser.schedule.statements import Let
+from fuser.schedule.indices.index import (
+    Axis,
+    Index,
+    Quotient,
+    Remainder,
+    clamp,
+    divide,
+    of_axis,
+    total,
+)
+from fuser.schedule.points.carried import carry
+from fuser.schedule.tree.expressions import Call, IndexValue, Ref, SizeValue
+from fuser.schedule.tree.statements import Let
 
 OUTER, INNER, LANE = Axis((0,), 9), Axis((1,), 40), Axis((1, 1), 4)
 

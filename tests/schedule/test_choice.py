@@ -9,10 +9,10 @@ from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters, CudaRowParameters, schedule_rows_cuda
 from fuser.schedule.choice import NotChosen, first_that_fits
-from fuser.schedule.row_axes import arrange_rows
-from fuser.schedule.row_cpu import choose_mapping
-from fuser.schedule.row_sweeps_cpu import Ways
-from fuser.schedule.row_trace import trace_rows
+from fuser.schedule.rows.axes import arrange_rows
+from fuser.schedule.rows.cpu.mapping import choose_mapping
+from fuser.schedule.rows.cpu.sweeps import Ways
+from fuser.schedule.rows.trace import trace_rows
 from fuser.segmenter import PROCESSOR
 from fuser.segmenter.refusal import Refusal
 from tests.definitions import Define

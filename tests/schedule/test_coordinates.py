@@ -24,9 +24,9 @@ from fuser.ir.nodes import (
     View,
 )
 from fuser.ir.types import TensorType
-from fuser.schedule.coordinates import pull, push
-from fuser.schedule.index import Axis, Index, of_axis
-from fuser.schedule.index_rewrites import substitute
+from fuser.schedule.indices.coordinates import pull, push
+from fuser.schedule.indices.index import Axis, Index, of_axis
+from fuser.schedule.indices.rewrites import substitute
 
 
 def statement_of(shape: tuple[int, ...], make: object) -> tuple[Statement, Value]:

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.pointwise import TABLE
-from fuser.schedule.counts import arithmetic, ceil_div, inverse_of, power_of_two
-from fuser.schedule.expressions import Call, Ref
-from fuser.schedule.statements import Let
+from fuser.schedule.tree.counts import arithmetic, ceil_div, inverse_of, power_of_two
+from fuser.schedule.tree.expressions import Call, Ref
+from fuser.schedule.tree.statements import Let
 
 LARGEST = (1 << 31) - 1
 INDICES = st.integers(0, LARGEST)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fuser.schedule.bindings import Binding
-from fuser.schedule.cpu_loops import Row, axes_in_order, loops_around
 from fuser.schedule.cpu_parameters import CpuParameters
-from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Loop, Region
+from fuser.schedule.indices.index import Axis
+from fuser.schedule.points.loops_cpu import Row, axes_in_order, loops_around
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.loop_tree import Loop, Region
 
 MANY, FEW = Axis((0,), 4096), Axis((0,), 3)
 MIDDLE = Axis((1,), 50)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuser.schedule.cuda_blocks import MOST_BLOCKS, block_shape, grid_shape
+from fuser.schedule.code.cuda_blocks import MOST_BLOCKS, block_shape, grid_shape
 from fuser.schedule.cuda_parameters import CudaParameters
 
 PARAMETERS = CudaParameters()

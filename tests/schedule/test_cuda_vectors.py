@@ -7,9 +7,9 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.schedule import CudaParameters, CudaRowParameters, LoopNest, schedule_cuda
-from fuser.schedule.bindings import Binding
-from fuser.schedule.loop_tree import Loop, Node
-from fuser.schedule.statements import Let, Load
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.loop_tree import Loop, Node
+from fuser.schedule.tree.statements import Let, Load
 from tests.segmented import segment_for
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.body import Body, trace
-from fuser.schedule.expressions import Call, Convert
+from fuser.schedule.code.body import Body, trace
+from fuser.schedule.tree.expressions import Call, Convert
 from tests.schedule.one_thread import run_body
 from tests.schedule.rows import segment_of
 

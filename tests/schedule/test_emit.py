@@ -9,8 +9,8 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.body import Body, trace
-from fuser.schedule.expressions import (
+from fuser.schedule.code.body import Body, trace
+from fuser.schedule.tree.expressions import (
     Call,
     Convert,
     Expression,

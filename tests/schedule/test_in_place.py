@@ -10,12 +10,12 @@ import torch
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.passes.lower_reductions import lower_reductions
-from fuser.schedule.axes import arrange, with_index
-from fuser.schedule.body import Body, trace
-from fuser.schedule.in_place import points_refusal, rows_refusal, scatter_refusal
-from fuser.schedule.index import ZERO, Axis, Index
-from fuser.schedule.row_axes import arrange_rows
-from fuser.schedule.row_trace import trace_rows
+from fuser.schedule.code.axes import arrange, with_index
+from fuser.schedule.code.body import Body, trace
+from fuser.schedule.code.in_place import points_refusal, rows_refusal, scatter_refusal
+from fuser.schedule.indices.index import ZERO, Axis, Index
+from fuser.schedule.rows.axes import arrange_rows
+from fuser.schedule.rows.trace import trace_rows
 from fuser.segmenter import Segment, place_updates, segment
 from tests.definitions import Define
 from tests.schedule.rows import segment_of, softmax

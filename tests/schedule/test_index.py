@@ -6,7 +6,8 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuser.schedule.index import (
+from fuser.schedule.indices.cuts import LEAST_ROW, clean_cut, ragged_cut
+from fuser.schedule.indices.index import (
     ZERO,
     Axis,
     Index,
@@ -20,8 +21,7 @@ from fuser.schedule.index import (
     total,
     unravel,
 )
-from fuser.schedule.index_cuts import LEAST_ROW, clean_cut, ragged_cut
-from fuser.schedule.index_rewrites import affine_parts, substitute
+from fuser.schedule.indices.rewrites import affine_parts, substitute
 
 AXES = (Axis((0,), 6), Axis((1,), 4), Axis((2,), 5))
 POINTS = list(itertools.product(*(range(axis.extent) for axis in AXES)))[::7]

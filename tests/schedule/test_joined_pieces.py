@@ -9,11 +9,11 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.axes import arrange
-from fuser.schedule.body import Body, trace
+from fuser.schedule.code.axes import arrange
+from fuser.schedule.code.body import Body, trace
+from fuser.schedule.code.pieces import pieces
 from fuser.schedule.cpu_parameters import CpuParameters
-from fuser.schedule.joined_pieces import joined
-from fuser.schedule.pieces import pieces
+from fuser.schedule.points.joined_pieces import joined
 from tests.definitions import only_kernel
 from tests.schedule.one_thread import run_bodies
 from tests.schedule.rows import segment_of

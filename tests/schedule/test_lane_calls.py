@@ -12,10 +12,7 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.ir.pointwise import TABLE
-from fuser.schedule.bindings import Binding
-from fuser.schedule.expressions import Call, Convert, Literal, Ref
-from fuser.schedule.index import Axis, Index, Variable
-from fuser.schedule.lane_calls import (
+from fuser.schedule.code.lane_calls import (
     ANY_WAY,
     LANE_FUNCTIONS,
     Alike,
@@ -24,9 +21,12 @@ from fuser.schedule.lane_calls import (
     with_lane_calls,
     worth_phases,
 )
-from fuser.schedule.loop_tree import Loop, Node, Region
-from fuser.schedule.row_statements import Accumulate, Keep, Partial
-from fuser.schedule.statements import CheckedIndex, LaneCall, Lanes, Let, Load
+from fuser.schedule.indices.index import Axis, Index, Variable
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.expressions import Call, Convert, Literal, Ref
+from fuser.schedule.tree.loop_tree import Loop, Node, Region
+from fuser.schedule.tree.row_statements import Accumulate, Keep, Partial
+from fuser.schedule.tree.statements import CheckedIndex, LaneCall, Lanes, Let, Load
 from tests.definitions import agrees
 
 F = DataType.Float

@@ -7,11 +7,11 @@ import pytest
 from fuser import DataType
 from fuser.ir.nodes import Value
 from fuser.ir.types import TensorType
-from fuser.schedule.expressions import Convert, Ref
-from fuser.schedule.index import Axis, of_axis
-from fuser.schedule.lane_loads import converts_vectors, lane_loads
-from fuser.schedule.row_body import Sweep
-from fuser.schedule.statements import Let, Load, Store
+from fuser.schedule.code.lane_loads import converts_vectors, lane_loads
+from fuser.schedule.code.row_body import Sweep
+from fuser.schedule.indices.index import Axis, of_axis
+from fuser.schedule.tree.expressions import Convert, Ref
+from fuser.schedule.tree.statements import Let, Load, Store
 
 AXIS = Axis((0,), 256)
 

@@ -12,14 +12,14 @@ from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.ir.types import TensorType
 from fuser.schedule import LoopNest, loop_printer, print_nest
-from fuser.schedule.bindings import Binding
 from fuser.schedule.cpu_row_parameters import CpuRowParameters
-from fuser.schedule.expressions import Call, IndexValue, Literal, Ref
-from fuser.schedule.index import Axis, Index, divide, of_axis
-from fuser.schedule.loop_nest import Launch
-from fuser.schedule.loop_tree import Loop, Node
-from fuser.schedule.row_statements import Combine
-from fuser.schedule.statements import Lanes, Let, Load, Store
+from fuser.schedule.indices.index import Axis, Index, divide, of_axis
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.expressions import Call, IndexValue, Literal, Ref
+from fuser.schedule.tree.loop_nest import Launch
+from fuser.schedule.tree.loop_tree import Loop, Node
+from fuser.schedule.tree.row_statements import Combine
+from fuser.schedule.tree.statements import Lanes, Let, Load, Store
 
 FLOAT, INT = DataType.Float, DataType.Int
 ROWS, COLUMNS = Axis((0,), 8192), Axis((1,), 768)

@@ -10,9 +10,9 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.body import rewrite_points, trace
-from fuser.schedule.normal_cdfs import join_normal_cdfs
-from fuser.schedule.row_body import rewrite_alike
+from fuser.schedule.code.body import rewrite_points, trace
+from fuser.schedule.code.normal_cdfs import join_normal_cdfs
+from fuser.schedule.code.row_body import rewrite_alike
 from tests.definitions import Define, agrees, defined
 from tests.schedule.rows import body_of, calls, segment_of
 

@@ -11,11 +11,11 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.axes import arrange
-from fuser.schedule.body import Body, trace
-from fuser.schedule.index import Axis, Clamped, Index, of_axis
-from fuser.schedule.index_rewrites import affine_parts
-from fuser.schedule.pieces import deciding, pieces
+from fuser.schedule.code.axes import arrange
+from fuser.schedule.code.body import Body, trace
+from fuser.schedule.code.pieces import deciding, pieces
+from fuser.schedule.indices.index import Axis, Clamped, Index, of_axis
+from fuser.schedule.indices.rewrites import affine_parts
 from tests.definitions import defined
 from tests.segmented import segment_for
 

@@ -15,11 +15,11 @@ from fuser.schedule import (
     schedule_cpu,
     schedule_cuda,
 )
-from fuser.schedule.bindings import Binding
-from fuser.schedule.loop_tree import Loop, every_node
-from fuser.schedule.names import kernel_name
-from fuser.schedule.points import in_turn
-from fuser.schedule.statements import Lanes, Load, Prefetch, Store
+from fuser.schedule.points.common import in_turn
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.loop_tree import Loop, every_node
+from fuser.schedule.tree.names import kernel_name
+from fuser.schedule.tree.statements import Lanes, Load, Prefetch, Store
 from fuser.segmenter import Segment
 from tests.mapped_by import PAST_CACHE
 from tests.schedule import rows

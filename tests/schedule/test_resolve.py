@@ -8,11 +8,11 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.ir.dtypes import DataType
-from fuser.schedule.axes import arrange, replace_axes
-from fuser.schedule.body import Body, trace
-from fuser.schedule.expressions import Call, Literal, Ref, refs
-from fuser.schedule.index import Axis, Index, of_axis
-from fuser.schedule.resolve import comparisons, resolve
+from fuser.schedule.code.axes import arrange, replace_axes
+from fuser.schedule.code.body import Body, trace
+from fuser.schedule.code.resolve import comparisons, resolve
+from fuser.schedule.indices.index import Axis, Index, of_axis
+from fuser.schedule.tree.expressions import Call, Literal, Ref, refs
 from tests.segmented import segment_for
 
 

@@ -5,11 +5,11 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.axes import replace_axes
-from fuser.schedule.expressions import IndexValue
-from fuser.schedule.index import ZERO, Axis, Index, of_axis
-from fuser.schedule.row_axes import arrange_rows, lanes_across_rows, merge_axes
-from fuser.schedule.statements import Let
+from fuser.schedule.code.axes import replace_axes
+from fuser.schedule.indices.index import ZERO, Axis, Index, of_axis
+from fuser.schedule.rows.axes import arrange_rows, lanes_across_rows, merge_axes
+from fuser.schedule.tree.expressions import IndexValue
+from fuser.schedule.tree.statements import Let
 from tests.definitions import Define
 from tests.schedule.rows import body_of, drawn, layernorm, softmax
 

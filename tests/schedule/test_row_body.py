@@ -5,8 +5,8 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.row_trace import trace_rows
-from fuser.schedule.statements import CheckedIndex, Store
+from fuser.schedule.rows.trace import trace_rows
+from fuser.schedule.tree.statements import CheckedIndex, Store
 from tests.schedule.rows import body_of, drawn, layernorm, loss, segments_of, softmax
 
 

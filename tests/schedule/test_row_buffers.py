@@ -4,8 +4,8 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.row_axes import arrange_rows
-from fuser.schedule.row_buffers import keep_in_row
+from fuser.schedule.rows.axes import arrange_rows
+from fuser.schedule.rows.buffers import keep_in_row
 from tests.definitions import Define
 from tests.schedule.rows import body_of, drawn, layernorm, softmax
 

@@ -8,14 +8,15 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters, LoopNest, ProcessorParameters, schedule_rows_cpu
-from fuser.schedule.bindings import Binding
-from fuser.schedule.expressions import REPEATED, Ref, refs
-from fuser.schedule.folds import neutral
-from fuser.schedule.index import ZERO
-from fuser.schedule.loop_tree import IfPastCache, Loop, Node, Region, every_node
-from fuser.schedule.row_body import Fold
-from fuser.schedule.row_folds_cpu import wide
-from fuser.schedule.row_statements import (
+from fuser.schedule.code.row_body import Fold
+from fuser.schedule.indices.index import ZERO
+from fuser.schedule.rows.cpu.folds import wide
+from fuser.schedule.rows.cpu.sweeps import lanes_for
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.expressions import REPEATED, Ref, refs
+from fuser.schedule.tree.folds import neutral
+from fuser.schedule.tree.loop_tree import IfPastCache, Loop, Node, Region, every_node
+from fuser.schedule.tree.row_statements import (
     Accumulate,
     Combine,
     Finish,
@@ -24,9 +25,8 @@ from fuser.schedule.row_statements import (
     RowArray,
     ScanLanes,
 )
-from fuser.schedule.row_sweeps_cpu import lanes_for
-from fuser.schedule.statements import LaneCall, Lanes, Load, Prefetch
-from fuser.schedule.vectors import step_along
+from fuser.schedule.tree.statements import LaneCall, Lanes, Load, Prefetch
+from fuser.schedule.tree.vectors import step_along
 from fuser.segmenter import PROCESSOR
 from tests.definitions import Define
 from tests.mapped_by import THREADED

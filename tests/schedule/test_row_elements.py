@@ -6,9 +6,9 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.row_body import RowBody
-from fuser.schedule.row_statements import Running
-from fuser.schedule.statements import CheckedIndex, Let, Load
+from fuser.schedule.code.row_body import RowBody
+from fuser.schedule.tree.row_statements import Running
+from fuser.schedule.tree.statements import CheckedIndex, Let, Load
 from tests.schedule.rows import body_of, drawn, softmax
 
 X = torch.randn(8, 6)

@@ -7,12 +7,12 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.body import Body, trace
-from fuser.schedule.expressions import Call
-from fuser.schedule.row_axes import arrange_rows
-from fuser.schedule.row_body import RowBody
-from fuser.schedule.row_facts import divide_by_inverses, use_facts
-from fuser.schedule.statements import Let
+from fuser.schedule.code.body import Body, trace
+from fuser.schedule.code.row_body import RowBody
+from fuser.schedule.rows.axes import arrange_rows
+from fuser.schedule.rows.facts import divide_by_inverses, use_facts
+from fuser.schedule.tree.expressions import Call
+from fuser.schedule.tree.statements import Let
 from tests.definitions import Define, defined
 from tests.schedule.rows import body_of, segment_of, softmax
 

@@ -7,7 +7,7 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.row_goals import goals_of
+from fuser.schedule.code.row_goals import goals_of
 from tests.definitions import Define
 from tests.schedule.rows import segment_of, softmax
 

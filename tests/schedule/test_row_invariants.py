@@ -12,13 +12,13 @@ from fuser.errors import IndexOutOfRangeError
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Value
 from fuser.ir.types import TensorType
-from fuser.schedule.bindings import Binding
-from fuser.schedule.expressions import Convert, Expression, IndexValue, Literal, Ref
-from fuser.schedule.index import ZERO, Axis, Index, Variable, index_of, of_axis
-from fuser.schedule.loop_tree import Loop, Node
-from fuser.schedule.row_invariants import indices_before_loops
-from fuser.schedule.row_statements import Finish, Partial
-from fuser.schedule.statements import CheckedIndex, Let, Load, Store
+from fuser.schedule.indices.index import ZERO, Axis, Index, Variable, index_of, of_axis
+from fuser.schedule.rows.cpu.invariants import indices_before_loops
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.expressions import Convert, Expression, IndexValue, Literal, Ref
+from fuser.schedule.tree.loop_tree import Loop, Node
+from fuser.schedule.tree.row_statements import Finish, Partial
+from fuser.schedule.tree.statements import CheckedIndex, Let, Load, Store
 from tests.definitions import only_kernel
 
 ROWS, COLUMNS = 12, 300

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from fuser import DataType, FusionDefinition
-from fuser.schedule.counts import point_count
-from fuser.schedule.row_axes import arrange_rows
-from fuser.schedule.row_kept import keep_loads, keep_values, loads_to_keep
-from fuser.schedule.row_trace import trace_rows
+from fuser.schedule.rows.axes import arrange_rows
+from fuser.schedule.rows.cuda.kept import keep_loads, keep_values, loads_to_keep
+from fuser.schedule.rows.trace import trace_rows
+from fuser.schedule.tree.counts import point_count
 from tests.definitions import Define, agrees, defined
 from tests.schedule.rows import drawn, loss, segment_of, softmax
 

@@ -9,16 +9,16 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.bindings import Binding
-from fuser.schedule.index import ZERO, Axis
-from fuser.schedule.loop_tree import Loop, Node, Region
-from fuser.schedule.row_body import Fold, RowBody, Sweep
-from fuser.schedule.row_lanes import in_lanes, neighbours
-from fuser.schedule.row_slots import row_partial
-from fuser.schedule.row_statements import Accumulate, Finish
-from fuser.schedule.row_trace import trace_rows
-from fuser.schedule.row_vectors import Vectors
-from fuser.schedule.statements import Let, Load, Store
+from fuser.schedule.code.row_body import Fold, RowBody, Sweep
+from fuser.schedule.code.row_slots import row_partial
+from fuser.schedule.indices.index import ZERO, Axis
+from fuser.schedule.rows.cuda.lanes import in_lanes, neighbours
+from fuser.schedule.rows.trace import trace_rows
+from fuser.schedule.rows.vectors import Vectors
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.loop_tree import Loop, Node, Region
+from fuser.schedule.tree.row_statements import Accumulate, Finish
+from fuser.schedule.tree.statements import Let, Load, Store
 from fuser.segmenter import Segment
 from tests.schedule.one_thread import OneThread
 from tests.schedule.rows import segment_of, softmax

@@ -9,9 +9,9 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.row_launch import launched, parts_of_row, scanned_parts
-from fuser.schedule.row_room import Demand, Room
-from fuser.schedule.row_statements import Place
+from fuser.schedule.rows.cuda.launch import launched, parts_of_row, scanned_parts
+from fuser.schedule.rows.cuda.room import Demand, Room
+from fuser.schedule.tree.row_statements import Place
 from tests.definitions import Define
 from tests.schedule.rows import column_sums, softmax, sums, work_of
 

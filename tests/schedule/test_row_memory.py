@@ -8,11 +8,11 @@ import torch
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters
-from fuser.schedule.row_axes import arrange_rows
-from fuser.schedule.row_body import RowBody
-from fuser.schedule.row_memory import ask_ahead, ask_soon, in_chunks, store_last
-from fuser.schedule.row_trace import trace_rows
-from fuser.schedule.statements import Load
+from fuser.schedule.code.row_body import RowBody
+from fuser.schedule.rows.axes import arrange_rows
+from fuser.schedule.rows.cpu.memory import ask_ahead, ask_soon, in_chunks, store_last
+from fuser.schedule.rows.trace import trace_rows
+from fuser.schedule.tree.statements import Load
 from tests.definitions import Define
 from tests.schedule.rows import segment_of, softmax
 

@@ -8,10 +8,10 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.ir.pointwise import KERNEL_TABLE
-from fuser.schedule.folds import is_extreme
-from fuser.schedule.row_axes import arrange_rows
-from fuser.schedule.row_facts import use_facts
-from fuser.schedule.row_nan import PASS_NAN_ON, drop_repeated_nan
+from fuser.schedule.rows.axes import arrange_rows
+from fuser.schedule.rows.cpu.nan import PASS_NAN_ON, drop_repeated_nan
+from fuser.schedule.rows.facts import use_facts
+from fuser.schedule.tree.folds import is_extreme
 from tests.definitions import Define, Made
 from tests.schedule.rows import body_of, loss, softmax
 

@@ -10,10 +10,10 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters, schedule_rows_cpu
-from fuser.schedule.bindings import Binding
-from fuser.schedule.loop_tree import Loop, Node, Region, every_node
-from fuser.schedule.row_statements import Combine, Raise, RowArray
-from fuser.schedule.statements import Prefetch
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.loop_tree import Loop, Node, Region, every_node
+from fuser.schedule.tree.row_statements import Combine, Raise, RowArray
+from fuser.schedule.tree.statements import Prefetch
 from tests.definitions import Define, Made
 from tests.schedule.rows import loss, segment_of, softmax
 

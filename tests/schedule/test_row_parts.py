@@ -9,14 +9,14 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.expressions import Call
-from fuser.schedule.index import Clamped
-from fuser.schedule.index_rewrites import affine_parts
-from fuser.schedule.row_axes import arrange_rows
-from fuser.schedule.row_body import Sweep
-from fuser.schedule.row_parts import Part, parts_of
-from fuser.schedule.row_trace import trace_rows
-from fuser.schedule.statements import Let, Load
+from fuser.schedule.code.row_body import Sweep
+from fuser.schedule.indices.index import Clamped
+from fuser.schedule.indices.rewrites import affine_parts
+from fuser.schedule.rows.axes import arrange_rows
+from fuser.schedule.rows.parts import Part, parts_of
+from fuser.schedule.rows.trace import trace_rows
+from fuser.schedule.tree.expressions import Call
+from fuser.schedule.tree.statements import Let, Load
 from tests.definitions import agrees, defined
 from tests.segmented import segment_for
 

@@ -7,11 +7,11 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.expressions import Ref
-from fuser.schedule.row_axes import arrange_rows
-from fuser.schedule.row_body import RowBody
-from fuser.schedule.row_facts import use_facts
-from fuser.schedule.row_powers import powers_in, powers_pair, sums_in
+from fuser.schedule.code.row_body import RowBody
+from fuser.schedule.rows.axes import arrange_rows
+from fuser.schedule.rows.facts import use_facts
+from fuser.schedule.rows.powers import powers_in, powers_pair, sums_in
+from fuser.schedule.tree.expressions import Ref
 from tests.definitions import Define
 from tests.schedule.rows import body_of, softmax
 

@@ -8,7 +8,7 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.ir.pointwise import KERNEL_TABLE
-from fuser.schedule.row_ranks import fold_ranks
+from fuser.schedule.rows.cpu.ranks import fold_ranks
 from tests.definitions import Define
 from tests.schedule.rows import body_of, drawn, softmax
 

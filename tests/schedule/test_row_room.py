@@ -7,8 +7,15 @@ from dataclasses import replace
 import pytest
 
 from fuser.schedule import CudaRowParameters
-from fuser.schedule.row_room import Demand, Room, block_room, column_room, slot_room, warp_room
-from fuser.schedule.row_statements import Place
+from fuser.schedule.rows.cuda.room import (
+    Demand,
+    Room,
+    block_room,
+    column_room,
+    slot_room,
+    warp_room,
+)
+from fuser.schedule.tree.row_statements import Place
 
 OLD, NEW = CudaRowParameters.of("sm_80"), CudaRowParameters.of("sm_90")
 MANY = 1 << 20

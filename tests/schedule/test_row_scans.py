@@ -3,14 +3,20 @@
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.ir.types import TensorType
-from fuser.schedule.bindings import Binding
-from fuser.schedule.expressions import Call, Ref
-from fuser.schedule.index import Axis, Index
-from fuser.schedule.loop_tree import Loop
-from fuser.schedule.row_body import Sweep
-from fuser.schedule.row_scans import carry_of, independent, point_by_point, scanned_lanes, totals_of
-from fuser.schedule.row_statements import Running, ScanLanes
-from fuser.schedule.statements import Lanes, Let, Load, Store
+from fuser.schedule.code.row_body import Sweep
+from fuser.schedule.indices.index import Axis, Index
+from fuser.schedule.rows.scans import (
+    carry_of,
+    independent,
+    point_by_point,
+    scanned_lanes,
+    totals_of,
+)
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.expressions import Call, Ref
+from fuser.schedule.tree.loop_tree import Loop
+from fuser.schedule.tree.row_statements import Running, ScanLanes
+from fuser.schedule.tree.statements import Lanes, Let, Load, Store
 
 FLOAT = DataType.Float
 AXIS = Axis((0,), 100)

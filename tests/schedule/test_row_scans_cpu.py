@@ -9,14 +9,14 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.bindings import Binding
-from fuser.schedule.loop_tree import Loop, Node, Share
-from fuser.schedule.row_body import RowBody, Sweep
-from fuser.schedule.row_scans import carry_of
-from fuser.schedule.row_scans_cpu import scan_loop, scanned_in_turn, shared_out
-from fuser.schedule.row_statements import ScanLanes
-from fuser.schedule.row_trace import trace_rows
-from fuser.schedule.statements import Load, Prefetch, Store
+from fuser.schedule.code.row_body import RowBody, Sweep
+from fuser.schedule.rows.cpu.scans import scan_loop, scanned_in_turn, shared_out
+from fuser.schedule.rows.scans import carry_of
+from fuser.schedule.rows.trace import trace_rows
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.loop_tree import Loop, Node, Share
+from fuser.schedule.tree.row_statements import ScanLanes
+from fuser.schedule.tree.statements import Load, Prefetch, Store
 from fuser.segmenter import Segment
 from tests.schedule.one_thread import OneThread
 from tests.schedule.rows import segment_of

@@ -8,17 +8,17 @@ import torch
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CudaRowParameters, schedule_rows_cuda
-from fuser.schedule.bindings import Binding
-from fuser.schedule.index import ZERO
-from fuser.schedule.loop_tree import Loop, Node, Region, Share, every_node
-from fuser.schedule.row_body import Fold, Sweep
-from fuser.schedule.row_scans import carry_of
-from fuser.schedule.row_scans_cuda import column_lanes, scan_lanes, scan_round
-from fuser.schedule.row_slots import row_partial
-from fuser.schedule.row_statements import Accumulate, Finish
-from fuser.schedule.row_trace import trace_rows
-from fuser.schedule.row_vectors import Vectors
-from fuser.schedule.statements import Load, Store
+from fuser.schedule.code.row_body import Fold, Sweep
+from fuser.schedule.code.row_slots import row_partial
+from fuser.schedule.indices.index import ZERO
+from fuser.schedule.rows.cuda.scans import column_lanes, scan_lanes, scan_round
+from fuser.schedule.rows.scans import carry_of
+from fuser.schedule.rows.trace import trace_rows
+from fuser.schedule.rows.vectors import Vectors
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.loop_tree import Loop, Node, Region, Share, every_node
+from fuser.schedule.tree.row_statements import Accumulate, Finish
+from fuser.schedule.tree.statements import Load, Store
 from tests.definitions import Define
 from tests.schedule.one_thread import OneThread
 from tests.schedule.rows import segment_of

@@ -10,11 +10,11 @@ import torch
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CudaRowParameters
-from fuser.schedule.row_axes import arrange_rows
-from fuser.schedule.row_body import RowBody
-from fuser.schedule.row_short import lanes_across, lanes_along, threads_of_column
-from fuser.schedule.row_trace import trace_rows
-from fuser.schedule.row_vectors import Vectors
+from fuser.schedule.code.row_body import RowBody
+from fuser.schedule.rows.axes import arrange_rows
+from fuser.schedule.rows.cuda.short import lanes_across, lanes_along, threads_of_column
+from fuser.schedule.rows.trace import trace_rows
+from fuser.schedule.rows.vectors import Vectors
 from tests.schedule.rows import segment_of, softmax
 
 GIVEN = CudaRowParameters()

@@ -9,13 +9,13 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.index import Clamped
-from fuser.schedule.index_rewrites import affine_parts
-from fuser.schedule.row_axes import arrange_rows
-from fuser.schedule.row_body import RowBody
-from fuser.schedule.row_spans import rows_in_spans
-from fuser.schedule.row_trace import trace_rows
-from fuser.schedule.statements import Load
+from fuser.schedule.code.row_body import RowBody
+from fuser.schedule.indices.index import Clamped
+from fuser.schedule.indices.rewrites import affine_parts
+from fuser.schedule.rows.axes import arrange_rows
+from fuser.schedule.rows.cpu.spans import rows_in_spans
+from fuser.schedule.rows.trace import trace_rows
+from fuser.schedule.tree.statements import Load
 from tests.definitions import agrees, defined
 from tests.segmented import segment_for
 

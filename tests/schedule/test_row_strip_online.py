@@ -8,8 +8,8 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters, schedule_rows_cpu
-from fuser.schedule.bindings import Binding
-from fuser.schedule.loop_tree import Loop, every_node
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.loop_tree import Loop, every_node
 from tests.definitions import Define, defined
 from tests.schedule.rows import segment_of
 

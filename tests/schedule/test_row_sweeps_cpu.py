@@ -1,7 +1,7 @@
 import pytest
 
 from fuser.schedule.cpu_row_parameters import CpuRowParameters
-from fuser.schedule.row_sweeps_cpu import lanes_for
+from fuser.schedule.rows.cpu.sweeps import lanes_for
 
 
 def lanes_of(extent: int, arrays: int, joined: int | None = None) -> int:

@@ -10,16 +10,16 @@ import torch
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CudaRowParameters
-from fuser.schedule.bindings import Binding, Team
-from fuser.schedule.index import ZERO
-from fuser.schedule.loop_tree import Loop, Node, Region, every_node, nested
-from fuser.schedule.row_facts import use_facts
-from fuser.schedule.row_slots import conflict_free, team_partial
-from fuser.schedule.row_statements import Finish, FinishPowers
-from fuser.schedule.row_sweeps_cuda import TeamSweeps, pair_at_once
-from fuser.schedule.row_team import RowTeam
-from fuser.schedule.row_teams import TeamChoice
-from fuser.schedule.row_work import RowWork
+from fuser.schedule.code.row_slots import conflict_free, team_partial
+from fuser.schedule.indices.index import ZERO
+from fuser.schedule.rows.cuda.sweeps import TeamSweeps, pair_at_once
+from fuser.schedule.rows.cuda.team import RowTeam
+from fuser.schedule.rows.cuda.teams import TeamChoice
+from fuser.schedule.rows.cuda.work import RowWork
+from fuser.schedule.rows.facts import use_facts
+from fuser.schedule.tree.bindings import Binding, Team
+from fuser.schedule.tree.loop_tree import Loop, Node, Region, every_node, nested
+from fuser.schedule.tree.row_statements import Finish, FinishPowers
 from tests.definitions import Define
 from tests.schedule.one_thread import OneThread
 from tests.schedule.rows import column_sums, layernorm, softmax, sums, work_of

@@ -7,7 +7,7 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.row_variances import sum_variances_at_once
+from fuser.schedule.rows.cpu.variances import sum_variances_at_once
 from tests.definitions import Define
 from tests.schedule.rows import body_of, drawn
 

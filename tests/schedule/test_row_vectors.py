@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from fuser.schedule import CudaRowParameters
-from fuser.schedule.buffers import Buffers
-from fuser.schedule.index import Axis
-from fuser.schedule.row_axes import arrange_rows
-from fuser.schedule.row_trace import trace_rows
-from fuser.schedule.row_vectors import Vectors, vectors_for
+from fuser.schedule.indices.index import Axis
+from fuser.schedule.rows.axes import arrange_rows
+from fuser.schedule.rows.trace import trace_rows
+from fuser.schedule.rows.vectors import Vectors, vectors_for
+from fuser.schedule.tree.buffers import Buffers
 from tests.definitions import Define
 from tests.schedule.rows import segment_of, softmax
 

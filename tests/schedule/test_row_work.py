@@ -7,9 +7,9 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.row_room import Demand
-from fuser.schedule.row_vectors import Vectors
-from fuser.schedule.row_work import demand_of
+from fuser.schedule.rows.cuda.room import Demand
+from fuser.schedule.rows.cuda.work import demand_of
+from fuser.schedule.rows.vectors import Vectors
 from tests.definitions import Define
 from tests.schedule.rows import column_sums, softmax, sums, work_of
 

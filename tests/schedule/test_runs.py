@@ -8,14 +8,14 @@ import torch
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CudaParameters, CudaRowParameters, schedule_cuda
-from fuser.schedule.axes import arrange
-from fuser.schedule.bindings import Binding
-from fuser.schedule.body import Body, trace
-from fuser.schedule.buffers import Buffers
-from fuser.schedule.interleave import together
-from fuser.schedule.loop_tree import Loop, Node, every_node
-from fuser.schedule.runs import Runs, run_lanes, runs_of
-from fuser.schedule.statements import LoadRun, StoreRun
+from fuser.schedule.code.axes import arrange
+from fuser.schedule.code.body import Body, trace
+from fuser.schedule.points.interleave import together
+from fuser.schedule.points.runs import Runs, run_lanes, runs_of
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.buffers import Buffers
+from fuser.schedule.tree.loop_tree import Loop, Node, every_node
+from fuser.schedule.tree.statements import LoadRun, StoreRun
 from fuser.segmenter import Segment
 from tests.definitions import Define
 from tests.schedule.one_thread import OneThread, run_body

@@ -11,12 +11,12 @@ from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.passes.scatter_forms import choose_scatter_forms
 from fuser.schedule import CpuRowParameters, LoopNest
-from fuser.schedule.bindings import Binding
-from fuser.schedule.loop_tree import Loop, every_node
-from fuser.schedule.row_statements import Keep, Kept, RowArray
-from fuser.schedule.scatter_cpu import schedule_scatter_cpu
-from fuser.schedule.scatter_nodes import IfListed, ListLoop, UnlistedRows, WhichPoints
-from fuser.schedule.statements import Prefetch, Store
+from fuser.schedule.scatters.cpu import schedule_scatter_cpu
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.loop_tree import Loop, every_node
+from fuser.schedule.tree.row_statements import Keep, Kept, RowArray
+from fuser.schedule.tree.scatter_nodes import IfListed, ListLoop, UnlistedRows, WhichPoints
+from fuser.schedule.tree.statements import Prefetch, Store
 from fuser.segmenter import segment
 from tests.definitions import defined
 from tests.segmented import concrete, memory_of

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from fuser.schedule import CudaRowParameters, LoopNest
-from fuser.schedule.bindings import Binding, Team
-from fuser.schedule.counts import ceil_div
-from fuser.schedule.expressions import Literal
-from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Loop, every_node
-from fuser.schedule.scatter_cuda import schedule_scatter_cuda
-from fuser.schedule.scatter_nodes import WarpElements, WarpPoints
-from fuser.schedule.statements import CheckedIndex, Load, Store
+from fuser.schedule.indices.index import Axis
+from fuser.schedule.scatters.cuda import schedule_scatter_cuda
+from fuser.schedule.tree.bindings import Binding, Team
+from fuser.schedule.tree.counts import ceil_div
+from fuser.schedule.tree.expressions import Literal
+from fuser.schedule.tree.loop_tree import Loop, every_node
+from fuser.schedule.tree.scatter_nodes import WarpElements, WarpPoints
+from fuser.schedule.tree.statements import CheckedIndex, Load, Store
 from tests.definitions import Define
 from tests.schedule.scatters import (
     ELEMENTS,

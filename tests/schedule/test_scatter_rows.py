@@ -8,16 +8,16 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.passes.scatter_forms import choose_scatter_forms
 from fuser.schedule import CpuRowParameters, CudaRowParameters
-from fuser.schedule.bindings import Binding, Team
-from fuser.schedule.expressions import Ref
-from fuser.schedule.index import Index, Variable
-from fuser.schedule.loop_tree import Loop, Meet, every_node
-from fuser.schedule.row_statements import Keep, KeepAt, Kept, RowArray
-from fuser.schedule.scatter_cpu import schedule_scatter_cpu
-from fuser.schedule.scatter_cuda import schedule_scatter_cuda
-from fuser.schedule.scatter_elements import held_type, scatter_of
-from fuser.schedule.scatter_rows import ScatteredRows, trace_scattered_rows
-from fuser.schedule.statements import CheckedIndex, Let, Load
+from fuser.schedule.indices.index import Index, Variable
+from fuser.schedule.scatters.cpu import schedule_scatter_cpu
+from fuser.schedule.scatters.cuda import schedule_scatter_cuda
+from fuser.schedule.scatters.elements import held_type, scatter_of
+from fuser.schedule.scatters.rows import ScatteredRows, trace_scattered_rows
+from fuser.schedule.tree.bindings import Binding, Team
+from fuser.schedule.tree.expressions import Ref
+from fuser.schedule.tree.loop_tree import Loop, Meet, every_node
+from fuser.schedule.tree.row_statements import Keep, KeepAt, Kept, RowArray
+from fuser.schedule.tree.statements import CheckedIndex, Let, Load
 from fuser.segmenter import Segment, segment
 from tests.segmented import concrete, memory_of
 

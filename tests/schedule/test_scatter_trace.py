@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fuser.schedule.scatter_elements import scatter_of
-from fuser.schedule.scatter_trace import PointBody, trace_points
-from fuser.schedule.statements import CheckedIndex, Load
+from fuser.schedule.scatters.elements import scatter_of
+from fuser.schedule.scatters.trace import PointBody, trace_points
+from fuser.schedule.tree.statements import CheckedIndex, Load
 from tests.definitions import Define
 from tests.schedule.one_thread import OneThread
 from tests.schedule.scatters import (

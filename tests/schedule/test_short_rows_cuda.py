@@ -8,7 +8,7 @@ import torch
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CudaParameters, schedule_short_rows_cuda
-from fuser.schedule.short_rows_cuda import short_rows
+from fuser.schedule.points.short_rows_cuda import short_rows
 from tests.definitions import Define
 from tests.schedule.one_thread import run_body
 from tests.schedule.rows import segment_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fuser import DataType
 from fuser.ir.nodes import Value
 from fuser.ir.types import TensorType
-from fuser.schedule.expressions import Call, Literal, Ref
-from fuser.schedule.index import Index, Variable, index_of
-from fuser.schedule.statements import Let, Load, Store
-from fuser.schedule.straight_line import StraightLine
+from fuser.schedule.code.straight_line import StraightLine
+from fuser.schedule.indices.index import Index, Variable, index_of
+from fuser.schedule.tree.expressions import Call, Literal, Ref
+from fuser.schedule.tree.statements import Let, Load, Store
 
 X = Value(0, TensorType(DataType.Float, (8,)))
 OUT = Value(1, TensorType(DataType.Float, (8,)))

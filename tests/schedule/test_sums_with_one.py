@@ -7,9 +7,9 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.body import rewrite_points, trace
-from fuser.schedule.row_body import rewrite_alike
-from fuser.schedule.sums_with_one import join_sums_with_one
+from fuser.schedule.code.body import rewrite_points, trace
+from fuser.schedule.code.row_body import rewrite_alike
+from fuser.schedule.code.sums_with_one import join_sums_with_one
 from tests.definitions import Define, agrees, defined
 from tests.schedule.rows import body_of, calls, segment_of
 

@@ -13,11 +13,11 @@ from fuser.frontend.handles import Handle
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
 from fuser.schedule import CpuParameters, CudaParameters
-from fuser.schedule.axes import arrange
-from fuser.schedule.body import trace
-from fuser.schedule.expressions import Ref
-from fuser.schedule.tile_columns import with_columns
-from fuser.schedule.tiling import Turned, cuda_shape, find_turned, shared_bytes
+from fuser.schedule.code.axes import arrange
+from fuser.schedule.code.body import trace
+from fuser.schedule.points.tile_columns import with_columns
+from fuser.schedule.points.tiling import Turned, cuda_shape, find_turned, shared_bytes
+from fuser.schedule.tree.expressions import Ref
 from tests.definitions import Define, agrees, defined, only_kernel
 from tests.mapped_by import PAST_CACHE, map_by
 from tests.segmented import segment_for

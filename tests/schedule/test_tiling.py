@@ -14,14 +14,10 @@ from fuser.schedule import (
     schedule_cpu,
     schedule_cuda,
 )
-from fuser.schedule.axes import arrange
-from fuser.schedule.bindings import Binding
-from fuser.schedule.body import Body, trace
-from fuser.schedule.index import Axis
-from fuser.schedule.loop_nest import LoopNest
-from fuser.schedule.loop_tree import Loop, every_node
-from fuser.schedule.statements import DrainTile, FillTile, Load, Store, TileLine
-from fuser.schedule.tiling import (
+from fuser.schedule.code.axes import arrange
+from fuser.schedule.code.body import Body, trace
+from fuser.schedule.indices.index import Axis
+from fuser.schedule.points.tiling import (
     Turned,
     cpu_shape,
     cuda_shape,
@@ -30,6 +26,10 @@ from fuser.schedule.tiling import (
     shared_bytes,
     within_shared,
 )
+from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.loop_nest import LoopNest
+from fuser.schedule.tree.loop_tree import Loop, every_node
+from fuser.schedule.tree.statements import DrainTile, FillTile, Load, Store, TileLine
 from fuser.segmenter import Segment
 from tests.definitions import Define, defined
 from tests.segmented import segment_for

@@ -3,9 +3,9 @@
 import pytest
 
 from fuser import DataType
-from fuser.schedule.expressions import Call, Convert, Expression, Ref
-from fuser.schedule.statements import Let
-from fuser.schedule.widening import unwidened, widened_in
+from fuser.schedule.code.widening import unwidened, widened_in
+from fuser.schedule.tree.expressions import Call, Convert, Expression, Ref
+from fuser.schedule.tree.statements import Let
 
 HALF = Ref("T0", DataType.Half)
 WIDE = Ref("T1", DataType.Float)

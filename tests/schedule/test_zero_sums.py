@@ -8,8 +8,8 @@ import torch
 from fuser import FusionDefinition
 from fuser.ir.dtypes import DataType
 from fuser.ir.interpret import interpret
-from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref
-from fuser.schedule.zero_sums import is_unsigned, without_zero
+from fuser.schedule.code.zero_sums import is_unsigned, without_zero
+from fuser.schedule.tree.expressions import Call, Convert, Expression, Literal, Ref
 
 F, N = DataType.Float, DataType.Int
 ZERO, X, Y = Literal(0.0, F), Ref("x", F), Ref("y", F)

@@ -12,8 +12,8 @@ from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Fusion
 from fuser.schedule import CpuParameters
-from fuser.schedule.loop_printer import print_nest
-from fuser.schedule.point_cpu import schedule_cpu
+from fuser.schedule.points.cpu import schedule_cpu
+from fuser.schedule.tree.loop_printer import print_nest
 from fuser.segmenter import GPU, PROCESSOR, SegmentedFusion, segment
 from fuser.segmenter.cuts import joints
 from fuser.segmenter.profit import Machine

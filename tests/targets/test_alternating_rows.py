@@ -11,7 +11,7 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule.cpu_row_parameters import CpuRowParameters
-from fuser.schedule.row_cpu import schedule_rows_cpu
+from fuser.schedule.rows.cpu.mapping import schedule_rows_cpu
 from tests.schedule.rows import segment_of
 
 Define = Callable[[FusionDefinition, Handle, Handle], list[Handle]]

@@ -17,7 +17,7 @@ from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.cuda import compile_cuda
 from fuser.runtime.emulator import ThreadOrder
 from fuser.runtime.nvrtc import compile_cubin
-from fuser.schedule.loop_nest import Launch
+from fuser.schedule.tree.loop_nest import Launch
 from tests.definitions import Define, agrees, close, defined
 from tests.row_cases import CASES, INTEGER_CASES, RowCase, Tensors
 from tests.strategies import (

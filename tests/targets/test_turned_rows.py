@@ -10,8 +10,8 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters, schedule_rows_cpu
-from fuser.schedule.loop_tree import every_node
-from fuser.schedule.row_statements import DrainRows, RowTile
+from fuser.schedule.tree.loop_tree import every_node
+from fuser.schedule.tree.row_statements import DrainRows, RowTile
 from tests.schedule.rows import segment_of
 
 Define = Callable[[FusionDefinition, Handle, Handle], list[Handle]]

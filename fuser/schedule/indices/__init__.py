@@ -1,0 +1,1 @@
+"""Index arithmetic: where the points of a loop lie, and at which coordinates operations read."""

@@ -1,0 +1,1 @@
+"""Points: one loop nest over a domain, in tiles where memory is turned."""

@@ -1,0 +1,1 @@
+"""Rows: what is swept, folded and scanned, by every target alike."""

@@ -1,0 +1,1 @@
+"""Rows on a GPU: a team of threads for each row, and what it keeps of it."""

@@ -1,0 +1,1 @@
+"""Scatters: lists of points, rows that are added to, or additions in memory."""
