@@ -11,9 +11,10 @@ from fuser import FusionDefinition, debug
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.ir.types import TensorType
-from fuser.schedule import LoopNest, loop_printer, print_nest
+from fuser.schedule import LoopNest, print_nest
 from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.indices.index import Axis, Index, divide, of_axis
+from fuser.schedule.tree import loop_printer
 from fuser.schedule.tree.bindings import Binding
 from fuser.schedule.tree.expressions import Call, IndexValue, Literal, Ref
 from fuser.schedule.tree.loop_nest import Launch

@@ -11,7 +11,7 @@ from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import Sanitizer, ThreadOrder
-from fuser.schedule import cuda_blocks
+from fuser.schedule.code import cuda_blocks
 from tests.definitions import Define, agrees, defined, only_kernel
 from tests.runtime.sanitized_plan import run_plan_sanitized
 
