@@ -5,10 +5,9 @@ from __future__ import annotations
 from fuser.codegen.cpu_checks import side_by_side
 from fuser.codegen.cpu_kernel import CpuKernel
 from fuser.codegen.cpu_surroundings import Chunk, Stored
-from fuser.schedule.code.row_body import names_in
 from fuser.schedule.indices.index import ZERO
 from fuser.schedule.indices.rewrites import substitute
-from fuser.schedule.tree.expressions import REPEATED
+from fuser.schedule.tree.expressions import REPEATED, names_of
 from fuser.schedule.tree.loop_tree import Loop
 from fuser.schedule.tree.row_statements import Accumulate
 from fuser.schedule.tree.statements import Let, Store
@@ -77,4 +76,6 @@ def over_chunk_in_turn(kernel: CpuKernel, loop: Loop) -> None:
 
 def _read_in(loop: Loop) -> set[str]:
     """The names that are read in each lane."""
-    return set(names_in(node for node in loop.body if isinstance(node, Let | Accumulate)))
+    lets = [node.expression for node in loop.body if isinstance(node, Let)]
+    joined = [node.value for node in loop.body if isinstance(node, Accumulate)]
+    return {name for expression in (*lets, *joined) for name in names_of(expression)}

@@ -10,13 +10,13 @@ from fuser.codegen.cpu_surroundings import CpuSurroundings
 from fuser.codegen.printer import KernelPrinter
 from fuser.codegen.target import CPU
 from fuser.ir.dtypes import DataType
-from fuser.schedule.code.lane_loads import widens_vectors
 from fuser.schedule.indices.rewrites import variables_of
 from fuser.schedule.tree.bindings import Binding
 from fuser.schedule.tree.expressions import refs
 from fuser.schedule.tree.loop_nest import LoopNest
 from fuser.schedule.tree.loop_tree import Loop, Node, every_node
 from fuser.schedule.tree.statements import CheckedIndex, Drawn, Let, Load, Prefetch, Store
+from fuser.schedule.tree.vectors import widens_vectors
 from fuser.segmenter import Segment
 
 _WORD = 4

@@ -11,14 +11,19 @@ from itertools import count
 from fuser.codegen.launch_bounds import launch_bounds
 from fuser.codegen.printer import KernelPrinter, Surroundings
 from fuser.codegen.target import CUDA
-from fuser.schedule.code.row_slots import shared_parts_bytes
 from fuser.schedule.cuda_parameters import WARP
 from fuser.schedule.indices.index import Axis, Index, Variable
 from fuser.schedule.indices.rewrites import terms_in
 from fuser.schedule.tree.bindings import Binding, Team
 from fuser.schedule.tree.loop_nest import LoopNest
 from fuser.schedule.tree.loop_tree import Loop, Region, every_node
-from fuser.schedule.tree.row_statements import Finish, FinishPowers, OwnSlots, RowArray
+from fuser.schedule.tree.row_statements import (
+    Finish,
+    FinishPowers,
+    OwnSlots,
+    RowArray,
+    shared_parts_bytes,
+)
 from fuser.schedule.tree.statements import Load, reads_in
 from fuser.segmenter import Segment
 

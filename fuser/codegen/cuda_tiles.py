@@ -9,7 +9,6 @@ from fuser.codegen.cuda_blocks import place_block
 from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.cuda_lanes import declare_lanes, on_lanes
 from fuser.codegen.tiles import column_of, sides, tiled_nest
-from fuser.schedule.points.tiling import pitch
 from fuser.schedule.tree.bindings import Binding
 from fuser.schedule.tree.expressions import Ref
 from fuser.schedule.tree.loop_tree import Loop, Node
@@ -21,6 +20,7 @@ from fuser.schedule.tree.statements import (
     TileLine,
     TileNode,
     TileRoom,
+    pitch,
 )
 
 _UNROLLED = 4

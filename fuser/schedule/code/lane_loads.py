@@ -22,7 +22,7 @@ from fuser.schedule.cpu_parameters import ProcessorParameters
 from fuser.schedule.indices.index import Axis
 from fuser.schedule.tree.expressions import Convert, Ref
 from fuser.schedule.tree.statements import Let, Load, Store, reads_in
-from fuser.schedule.tree.vectors import FLOATS_OF_16, step_along
+from fuser.schedule.tree.vectors import FLOATS_OF_16, VECTOR_BYTES, step_along, widens_vectors
 
 LEAST_DRAWN = 8
 """Lanes from which numbers are drawn at once: two blocks of float32 at least."""
@@ -32,9 +32,6 @@ MOST_FLAGS = 32
 
 _WIDE = 4
 """Bytes of an element from which types are not narrow."""
-
-_VECTOR_BYTES = 64
-"""Bytes of the widest vectors: so many of a narrow type fill one."""
 
 _FLAG_STEPS = 1, 2
 """Steps between truth values of which all lanes are read at once."""
@@ -88,12 +85,6 @@ def _is_stepped(load: Load, inner: Axis) -> bool:
     return dtype in (DataType.Float, DataType.Int32) and step_along(load.at, inner) == _NUMBER_STEP
 
 
-def widens_vectors(load: Load, lanes: int) -> bool:
-    """Whether lanes are whole vectors of numbers that were floats of 16 bits. Reading them at once
-    takes fewer instructions than compilers use, whatever else lanes do."""
-    return load.dtype in FLOATS_OF_16 and lanes * DataType.Float.itemsize % _VECTOR_BYTES == 0
-
-
 def converts_vectors(code: Iterable[object]) -> bool:
     """Whether chunks convert floats of 16 bits in fewer instructions than a compiler's loops do:
     float16 either way, for which C++ has none; bfloat16 where code both widens it and rounds to it.
@@ -140,7 +131,7 @@ def _moved(
     if load.drawn is not None:
         fits = lanes >= LEAST_DRAWN and step == 1
     elif is_converted:
-        fills_none = lanes * load.dtype.itemsize < _VECTOR_BYTES
+        fills_none = lanes * load.dtype.itemsize < VECTOR_BYTES
         fits = step == 1 and lanes > 1 and (fills_none or widens_vectors(load, lanes))
     else:
         at_once = _is_flag(load, inner) or _is_stepped(load, inner)

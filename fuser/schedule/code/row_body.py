@@ -19,9 +19,15 @@ from typing import TypeVar, assert_never
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.indices.index import ZERO, Axis, Index
-from fuser.schedule.indices.rewrites import variables_of
 from fuser.schedule.tree.counts import arithmetic, point_count
-from fuser.schedule.tree.expressions import Expression, IndexValue, Literal, Ref, SizeValue, leaves
+from fuser.schedule.tree.expressions import (
+    Expression,
+    IndexValue,
+    Ref,
+    leaves,
+    names_of,
+    variable_names,
+)
 from fuser.schedule.tree.row_statements import Accumulate, Keep, KeepAt, Kept, RowTile, Running
 from fuser.schedule.tree.statements import CheckedIndex, Let, Load, Prefetch, Store, draws
 
@@ -199,17 +205,9 @@ def names_in(nodes: Iterable[Code | Fold | Store | Accumulate]) -> Iterable[str]
     for node in nodes:
         expression, at = _read_by(node)
         if at.terms:
-            yield from _variable_names(at)
-        for leaf in leaves(expression) if expression is not None else ():
-            match leaf:
-                case Ref():
-                    yield leaf.name
-                case IndexValue():
-                    yield from _variable_names(leaf.index)
-                case Literal() | SizeValue():
-                    pass
-                case _:
-                    assert_never(leaf)
+            yield from variable_names(at)
+        if expression is not None:
+            yield from names_of(expression)
 
 
 def nodes_read(
@@ -281,7 +279,3 @@ def _read_by(node: Code | Fold | Store | Accumulate) -> tuple[Expression | None,
             return None, ZERO
         case _:
             assert_never(node)
-
-
-def _variable_names(index: Index) -> Iterable[str]:
-    return (variable.name for variable in variables_of(index))

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from fuser.schedule.code.row_body import Fold, Sweep
 from fuser.schedule.indices.index import Axes, Axis, of_axis
-from fuser.schedule.tree.counts import power_of_two
 from fuser.schedule.tree.folds import neutral
 from fuser.schedule.tree.row_statements import Partial
 
@@ -27,20 +26,6 @@ def row_partial(fold: Fold) -> Partial:
     """What the threads of a team keep of a fold, until the row is done."""
     name = fold.name if fold.slots is None else f"{fold.name}_row"
     return team_partial(dataclasses.replace(fold, name=name, slots=1))
-
-
-PARTS_BYTES = 32 << 10
-"""What folds over the rows may take of a block's shared memory."""
-
-
-def shared_parts_bytes(partials: Sequence[Partial]) -> int:
-    """What a block has of folds over the rows in shared memory; 0 where it has them elsewhere.
-
-    Sizes of shared memory are part of the text, so they are powers of two.
-    """
-    arrays = [partial for partial in partials if partial.slots > 1]
-    room = sum(power_of_two(array.slots) * array.kept.itemsize for array in arrays)
-    return room if room <= PARTS_BYTES else 0
 
 
 def slots_along(stages: Sequence[Sweep]) -> Axis | None:

@@ -27,6 +27,7 @@ from fuser.schedule.tree.statements import (
     TileKeep,
     TileLine,
     TileRoom,
+    pitch,
     reads_in,
 )
 from fuser.schedule.tree.vectors import step_along
@@ -170,12 +171,6 @@ def within_shared(turned: Turned, shape: TileShape, parameters: CudaParameters) 
     """The same with as many tiles as the shared memory of a block has room for."""
     largest = max(_tile_bytes(shape, size) for size in turned.sizes)
     return turned.limited(parameters.tile_bytes // largest)
-
-
-def pitch(lines: int, size: int) -> int:
-    """Elements of `size` bytes from column to column in shared memory: an odd number of words, or
-    of elements, so that threads meet in few banks, whether they go along lines or columns."""
-    return lines + max(4 // size, 1)
 
 
 def shared_bytes(turned: Turned, shape: TileShape) -> int:

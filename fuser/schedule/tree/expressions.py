@@ -11,6 +11,7 @@ import torch
 from fuser.ir.dtypes import DataType, of_literal
 from fuser.ir.nodes import Number
 from fuser.schedule.indices.index import Index
+from fuser.schedule.indices.rewrites import variables_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,25 @@ def leaves(expression: Expression) -> Iterator[Leaf]:
 def refs(expression: Expression) -> Iterator[str]:
     """The names that an expression reads."""
     return (leaf.name for leaf in leaves(expression) if isinstance(leaf, Ref))
+
+
+def names_of(expression: Expression) -> Iterator[str]:
+    """The names that an expression reads, its indices too."""
+    for leaf in leaves(expression):
+        match leaf:
+            case Ref():
+                yield leaf.name
+            case IndexValue():
+                yield from variable_names(leaf.index)
+            case Literal() | SizeValue():
+                pass
+            case _:
+                assert_never(leaf)
+
+
+def variable_names(index: Index) -> Iterator[str]:
+    """The names of the variables that an index is made of."""
+    return (variable.name for variable in variables_of(index))
 
 
 def convert(expression: Expression, dtype: DataType) -> Expression:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.schedule.indices.index import ZERO, Axis, Index
+from fuser.schedule.tree.counts import power_of_two
 from fuser.schedule.tree.expressions import Expression, Literal, Ref
 
 
@@ -156,6 +158,20 @@ class Partial:
     def block_fill(self) -> Literal:
         """What nothing folds to in a block."""
         return Literal(self.fill.value, self.dtype)
+
+
+PARTS_BYTES = 32 << 10
+"""What folds over the rows may take of a block's shared memory."""
+
+
+def shared_parts_bytes(partials: Sequence[Partial]) -> int:
+    """What a block has of folds over the rows in shared memory; 0 where it has them elsewhere.
+
+    Sizes of shared memory are part of the text, so they are powers of two.
+    """
+    arrays = [partial for partial in partials if partial.slots > 1]
+    room = sum(power_of_two(array.slots) * array.kept.itemsize for array in arrays)
+    return room if room <= PARTS_BYTES else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,6 +189,13 @@ class TileRoom:
     dtype: DataType
 
 
+def pitch(lines: int, size: int) -> int:
+    """Elements of `size` bytes from column to column of a tile in shared memory: an odd number of
+    words, or of elements, so that threads meet in few banks, whether they go along lines or
+    columns."""
+    return lines + max(4 // size, 1)
+
+
 @dataclass(frozen=True, slots=True)
 class FillTile:
     """`tile` = elements of `tensor`, those of a column consecutive from element `at` on, up to

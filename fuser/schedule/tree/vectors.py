@@ -12,7 +12,7 @@ from fuser.schedule.indices.rewrites import affine_parts
 from fuser.schedule.tree.buffers import ACCESS_BYTES, Buffers
 from fuser.schedule.tree.expressions import Convert, Expression, Ref
 from fuser.schedule.tree.names import lanes_name
-from fuser.schedule.tree.statements import Lanes, Let, Store
+from fuser.schedule.tree.statements import Lanes, Let, Load, Store
 
 Access = tuple[Value, Index]
 
@@ -37,6 +37,16 @@ def step_along(at: Index, axis: Axis) -> int | None:
 
 FLOATS_OF_16 = frozenset({DataType.BFloat16, DataType.Half})
 """The types that are read as float32, and rounded from it, a vector at a time."""
+
+VECTOR_BYTES = 64
+"""Bytes of a processor's widest vectors: so many of a narrow type fill one."""
+
+
+def widens_vectors(load: Load, lanes: int) -> bool:
+    """Whether lanes are whole vectors of numbers that were floats of 16 bits. Reading them at once
+    takes fewer instructions than compilers use, whatever else lanes do."""
+    return load.dtype in FLOATS_OF_16 and lanes * DataType.Float.itemsize % VECTOR_BYTES == 0
+
 
 _WIDE = DataType.Float
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from fuser.schedule.choice import NotChosen, first_that_fits
-from fuser.schedule.code.row_slots import shared_parts_bytes, slots_along
+from fuser.schedule.code.row_slots import slots_along
 from fuser.schedule.cuda_parameters import WARP
 from fuser.schedule.indices.index import Axes
 from fuser.schedule.rows.axes import lanes_across_rows
@@ -38,7 +38,7 @@ from fuser.schedule.rows.vectors import Vectors
 from fuser.schedule.tree.bindings import Team
 from fuser.schedule.tree.counts import ceil_div, point_count, power_of_two
 from fuser.schedule.tree.loop_nest import Launch
-from fuser.schedule.tree.row_statements import Place
+from fuser.schedule.tree.row_statements import Place, shared_parts_bytes
 from fuser.segmenter.refusal import Refusal
 
 _BARRIERS = 15
