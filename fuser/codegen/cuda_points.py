@@ -58,7 +58,7 @@ def _in_rounds(kernel: CudaKernel, nest: list[Loop], name: str, count: str, step
     def begin() -> None:
         kernel.out.line(f"const {kernel.index} {name} = {first};")
         kernel.out.line(f"if ({beyond}) continue;")
-        unravel(kernel, nest, name, by_inverses=True)
+        unravel(kernel, nest, name)
 
     in_rounds(kernel, nest[-1], "round", nest[-1].rounds, begin)
 
@@ -89,7 +89,7 @@ def _in_turn(
         kernel.out.line(f"#pragma unroll {ahead}")
     idle = "active && " if _idles(kernel) else ""
     with kernel.out.block(f"for ({begin}; {idle}{name} < {count}; {onwards})"):
-        unravel(kernel, nest, name, by_inverses=True)
+        unravel(kernel, nest, name)
         kernel.nodes(body)
 
 
@@ -105,7 +105,7 @@ def _some_at_once(
     def begin() -> None:
         kernel.out.line(f"const {index} {name} = {name}_first + ahead * {name}_stride;")
         kernel.out.line(f"if ({name} >= {count}) continue;")
-        unravel(kernel, nest, name, by_inverses=True)
+        unravel(kernel, nest, name)
 
     begins = f"{index} {name}_first = {first}, {name}_stride = {stride}"
     head = f"{begins}; {name}_first < {count}; {onwards}"

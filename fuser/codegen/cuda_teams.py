@@ -157,30 +157,21 @@ def count_of(kernel: CudaKernel, name: str, nest: list[Loop]) -> str:
     return kernel.sizes.parameter(name, math.prod(n.axis.extent // n.step for n in nest))
 
 
-def unravel(
-    kernel: CudaKernel, nest: list[Loop], number: str, *, by_inverses: bool = False
-) -> None:
-    """The indices of a nest from the number of its iteration; `by_inverses` of its extents, where a
-    thread does so again and again, and indices are of 32 bits."""
+def unravel(kernel: CudaKernel, nest: list[Loop], number: str) -> None:
+    """The indices of a nest from the number of its iteration."""
     if len(nest) == 1:
         return
-    by_inverses &= kernel.sizes.is_narrow
     kernel.out.line(f"{kernel.index} left = {number};")
     for loop in reversed(nest[1:]):
         name, extent = kernel.sizes.axis(loop.axis), kernel.sizes.extent(loop.axis)
-        count = loop.axis.extent // loop.step
+        count, over = loop.axis.extent // loop.step, f"{name}_over"
         scale = f" * {loop.step}" if loop.step > 1 else ""
         if loop.step > 1:
             extent = kernel.sizes.parameter(f"{extent}_by_{loop.step}", count)
-        if by_inverses:
-            over = f"{name}_over"
-            divided = kernel.sizes.quotient("left", extent, count)
-            kernel.out.line(f"const {kernel.index} {over} = {divided};")
-            kernel.out.line(f"const {kernel.index} {name} = (left - {over} * {extent}){scale};")
-            kernel.out.line(f"left = {over};")
-            continue
-        kernel.out.line(f"const {kernel.index} {name} = left % {extent}{scale};")
-        kernel.out.line(f"left /= {extent};")
+        divided = kernel.sizes.quotient("left", extent, count)
+        kernel.out.line(f"const {kernel.index} {over} = {divided};")
+        kernel.out.line(f"const {kernel.index} {name} = (left - {over} * {extent}){scale};")
+        kernel.out.line(f"left = {over};")
     kernel.out.line(f"const {kernel.index} {kernel.sizes.axis(nest[0].axis)} = left;")
 
 
