@@ -165,12 +165,13 @@ def unravel(kernel: CudaKernel, nest: list[Loop], number: str) -> None:
     for loop in reversed(nest[1:]):
         name, extent = kernel.sizes.axis(loop.axis), kernel.sizes.extent(loop.axis)
         count, over = loop.axis.extent // loop.step, f"{name}_over"
-        scale = f" * {loop.step}" if loop.step > 1 else ""
         if loop.step > 1:
             extent = kernel.sizes.parameter(f"{extent}_by_{loop.step}", count)
         divided = kernel.sizes.quotient("left", extent, count)
+        rest = f"left - {over} * {extent}"
+        rest = f"({rest}) * {loop.step}" if loop.step > 1 else rest
         kernel.out.line(f"const {kernel.index} {over} = {divided};")
-        kernel.out.line(f"const {kernel.index} {name} = (left - {over} * {extent}){scale};")
+        kernel.out.line(f"const {kernel.index} {name} = {rest};")
         kernel.out.line(f"left = {over};")
     kernel.out.line(f"const {kernel.index} {kernel.sizes.axis(nest[0].axis)} = left;")
 
