@@ -17,57 +17,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.fx import GraphModule, Node
 from torch.nn import functional
 
 from fuser.integrations.fx_types import is_static
-
-_aten: Any = torch.ops.aten
+from fuser.integrations.interpolation import nearest_line, resized
+from fuser.integrations.line_readers import Resize
 
 _MODES = ("linear", "bilinear", "trilinear", "bicubic")
-_CUBIC_A = -0.75
-"""The free coefficient of the cubic convolution, as torch has it."""
-
 _SIGNATURE = inspect.signature(functional.interpolate)
-
-
-@dataclass(frozen=True, slots=True)
-class Resize:
-    """One dimension of an image: `size` becomes `resized`.
-
-    `scale` is the factor that the caller gave, if it decides where elements lie; None where the two
-    sizes do. With `align_corners` the first and the last elements of both coincide.
-    """
-
-    dim: int
-    size: int
-    resized: int
-    scale: float | None
-    align_corners: bool
-
-    @property
-    def step(self) -> float:
-        """How far apart neighbours of the result lie in the image, in its elements."""
-        if self.align_corners:
-            return (self.size - 1) / (self.resized - 1) if self.resized > 1 else 0.0
-        return 1 / self.scale if self.scale else self.size / self.resized
-
-    @property
-    def changes(self) -> bool:
-        return self.size != self.resized or self.step != 1
-
-    def places(self, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-        """[resized]: where each element of the result lies in the image."""
-        numbers = torch.arange(self.resized, device=device).to(dtype)
-        return self.step * numbers if self.align_corners else self.step * (numbers + 0.5) - 0.5
-
-    def weight(self, past: torch.Tensor, rank: int) -> torch.Tensor:
-        """How far elements are past a neighbour, [resized], as a factor of tensors of `rank`."""
-        return past.clamp(0.0, 1.0).reshape(-1, *[1] * (rank - 1 - self.dim))
 
 
 def separate_resizes(module: GraphModule) -> None:
@@ -101,6 +63,8 @@ def _resizes(node: Node) -> tuple[Node, str, tuple[Resize, ...]] | None:
     before, after = (each.meta.get("example_value") for each in (image, node))
     if not isinstance(before, torch.Tensor) or not isinstance(after, torch.Tensor):
         return None
+    if is_functorch_wrapped_tensor(before):  # transforms have rules for what torch traces
+        return None
     sizes = [*before.shape[2:], *after.shape[2:]]
     if not before.is_floating_point() or not all(map(is_static, sizes)):
         return None
@@ -125,65 +89,3 @@ def _scales(options: Mapping[str, Any], rank: int) -> Sequence[float | None] | N
     if not all(isinstance(factor, float | int) for factor in factors):
         return None
     return [float(factor) for factor in factors]
-
-
-# -- what is traced ------------------------------------------------------------------------------
-
-
-def resized(x: torch.Tensor, mode: str, resizes: Sequence[Resize]) -> torch.Tensor:
-    """`x` [batch, channels, ...] with other sizes; what has 16 bits is computed in float32."""
-    wide = torch.promote_types(x.dtype, torch.float32)
-    along = _cubic if mode == "bicubic" else _linear
-    made = x.to(wide)
-    for resize in resizes:
-        if resize.changes:
-            made = along(made, resize)
-    layout = torch.channels_last if _is_channels_last(x) else torch.contiguous_format
-    return made.to(x.dtype).contiguous(memory_format=layout)
-
-
-def nearest_line(*operands: Any, **options: Any) -> torch.Tensor:
-    return functional.interpolate(*operands, **options).contiguous()
-
-
-def _is_channels_last(x: torch.Tensor) -> bool:
-    last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
-    return last and not x.is_contiguous()
-
-
-def _linear(x: torch.Tensor, resize: Resize) -> torch.Tensor:
-    at = resize.places(x.dtype, x.device).clamp(min=0.0)
-    lower = at.to(torch.int64)
-    one, other = (_taken(x, resize, lower + step) for step in (0, 1))
-    return one + (other - one) * resize.weight(at - lower, x.dim())
-
-
-def _cubic(x: torch.Tensor, resize: Resize) -> torch.Tensor:
-    """By the convolution of Keys (1981) with four neighbours."""
-    at = resize.places(x.dtype, x.device)
-    lower = at.floor().to(torch.int64)
-    past = resize.weight(at - lower, x.dim())
-    weights = _far(past + 1), _near(past), _near(1 - past), _far(2 - past)
-    first, *others = (
-        _taken(x, resize, lower + step) * weight
-        for step, weight in zip((-1, 0, 1, 2), weights, strict=True)
-    )
-    for other in others:
-        first = first + other
-    return first
-
-
-def _near(x: torch.Tensor) -> torch.Tensor:
-    """The weight of a neighbour at a distance of up to 1."""
-    return ((_CUBIC_A + 2) * x - (_CUBIC_A + 3)) * x * x + 1
-
-
-def _far(x: torch.Tensor) -> torch.Tensor:
-    """The weight of a neighbour at a distance from 1 to 2."""
-    return ((_CUBIC_A * x - 5 * _CUBIC_A) * x + 8 * _CUBIC_A) * x - 4 * _CUBIC_A
-
-
-def _taken(x: torch.Tensor, resize: Resize, places: torch.Tensor) -> torch.Tensor:
-    """The elements at `places` along a dimension, the nearest where these are out of range."""
-    places = places.clamp(0, resize.size - 1)
-    return _aten._unsafe_index(x, [*[None] * resize.dim, places])

@@ -203,3 +203,33 @@ def test_places_that_are_chosen_are_read_in_vectors(tmp_path: Path) -> None:
         fd.add_output(one + (next_one - one) * (middles - at))
     fd.validate([image])
     assert_vectorized(only_kernel(fd, [image]), tmp_path)
+
+
+def image_inputs(wrong: int | None = None) -> list[torch.Tensor]:
+    """An image with channels last, which lines of it are read, and how much each counts."""
+    torch.manual_seed(0)
+    x = torch.randn(2, 64, 9, 23).to(memory_format=torch.channels_last)
+    lines = torch.randint(0, 9, (12,))
+    if wrong is not None:
+        lines[5] = wrong
+    return [x, lines, torch.randn(12, 1)]
+
+
+def sums_of_lines(fd: FusionDefinition, x: Handle, lines: Handle, weights: Handle) -> Handle:
+    return fd.ops.sum(fd.ops.index_select(x * 2.0, lines, 2) * weights, [3])
+
+
+def test_what_all_lanes_of_a_strip_read_is_found_once() -> None:
+    inputs = image_inputs()
+    fd = defined(sums_of_lines, *inputs)
+    torch.testing.assert_close(fd.execute(inputs, target="cpu"), interpret(fd.fusion, inputs))
+    text = only_kernel(fd, inputs).code.partition('extern "C" void')[2]
+    strip = text.partition("constexpr int rows")[2]
+    assert strip.index("checked_index(") < strip.index("#pragma omp simd")
+    assert "_index[lane]" not in strip
+
+
+def test_a_wrong_index_of_a_strip_is_reported() -> None:
+    inputs = image_inputs(wrong=9)
+    with pytest.raises(IndexOutOfRangeError, match=r"index 9 .* 0 to 8"):
+        defined(sums_of_lines, *inputs).execute(inputs, target="cpu")

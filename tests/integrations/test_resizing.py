@@ -10,7 +10,9 @@ import torch.nn.functional as F  # noqa: N812 - its name everywhere
 from torch.fx import symbolic_trace
 
 from fuser.integrations import dynamo
-from fuser.integrations.resizing import resized, separate_resizes
+from fuser.integrations.interpolation import resized
+from fuser.integrations.line_readers import MOST_READERS, Resize, readers_of
+from fuser.integrations.resizing import separate_resizes
 
 CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
     ((2, 3, 7), {"mode": "linear", "scale_factor": 2}),
@@ -23,6 +25,12 @@ CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
     ((2, 3, 6, 8), {"mode": "bicubic", "scale_factor": 2}),
     ((2, 3, 6, 8), {"mode": "bicubic", "size": (5, 19), "align_corners": True}),
     ((1, 2, 3, 4, 5), {"mode": "trilinear", "scale_factor": 2}),
+    ((2, 3, 5, 6), {"mode": "bilinear", "scale_factor": 8}),
+    ((1, 2, 3, 3), {"mode": "bilinear", "scale_factor": 9}),
+    ((2, 3, 40, 31), {"mode": "bilinear", "size": (23, 30)}),
+    ((2, 3, 40, 31), {"mode": "bilinear", "size": (41, 64), "align_corners": True}),
+    ((2, 3, 1, 2), {"mode": "bilinear", "size": (4, 9)}),
+    ((2, 3, 50), {"mode": "linear", "scale_factor": 3.007}),
 ]
 
 ONE_OF_EACH_MODE = [CASES[number] for number in (0, 1, 7, 9)]
@@ -53,6 +61,56 @@ def test_numbers_layouts_and_gradients_are_torchs(
     for found, expected in zip(*results, strict=True):
         torch.testing.assert_close(found, expected, rtol=close, atol=close)
     assert all(report.percent == 100.0 for report in dynamo.reports())
+
+
+def test_channels_last_are_summed_in_lanes() -> None:
+    """What reads a pixel is found once for all of its channels."""
+    x = torch.randn(2, 16, 5, 6).to(memory_format=torch.channels_last).requires_grad_()
+    options: dict[str, Any] = {"scale_factor": 2, "mode": "bilinear"}
+    y = torch.compile(F.interpolate, backend="fuser")(x, **options)
+    weights = torch.randn_like(y)
+    (found,) = torch.autograd.grad(y, x, weights)
+    (expected,) = torch.autograd.grad(F.interpolate(x, **options), x, weights)
+    torch.testing.assert_close(found, expected)
+    assert found.is_contiguous(memory_format=torch.channels_last)
+    (call,) = dynamo.reports()[-1].partitions
+    assert call.definition is not None
+    assert "index_add" not in str(call.definition)
+
+
+@pytest.mark.parametrize("size", [(1, 9), (7, 1), (33, 100), (100, 33), (17, 16), (64, 512)])
+@pytest.mark.parametrize("align", [False, True])
+def test_readers_are_those_that_read(size: tuple[int, int], align: bool) -> None:
+    resize = Resize(0, *size, None, align)
+    readers = readers_of(resize)
+    if readers is None:
+        assert resize.step == int(resize.step) or 2 / resize.step > MOST_READERS
+        return
+    first = readers.first(torch.arange(size[0]), size[1])
+    reads = torch.autograd.functional.jacobian(
+        lambda x: F.interpolate(x[None, None], size[1], mode="linear", align_corners=align)[0, 0],
+        torch.zeros(size[0], dtype=torch.float64),
+    )
+    for element, begin in enumerate(first.tolist()):
+        found = reads[:, element].abs().gt(1e-6).nonzero().flatten().tolist()
+        assert set(found) <= set(range(begin, begin + readers.count))
+        assert 0 <= begin <= size[1] - readers.count
+
+
+@pytest.mark.parametrize("transform", ["grad", "jvp", "vmap"])
+def test_transforms_in_a_graph(transform: str) -> None:
+    def resized_sum(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, scale_factor=2, mode="bilinear").sin().sum()
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        if transform == "grad":
+            return torch.func.grad(resized_sum)(x)
+        if transform == "jvp":
+            return torch.func.jvp(resized_sum, (x,), (x.cos(),))[1]
+        return torch.func.vmap(resized_sum)(x[None])
+
+    x = torch.randn(1, 2, 3, 4)
+    torch.testing.assert_close(torch.compile(run, backend="fuser")(x), run(x))
 
 
 def test_channels_last_stay_last() -> None:

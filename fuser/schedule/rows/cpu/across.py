@@ -5,16 +5,18 @@ for each `strip` neighbouring rows: for each element of theirs: fold into a lane
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
 
 from fuser.ir.nodes import Value
 from fuser.schedule.code.axes import replace_axes
-from fuser.schedule.code.row_body import RowBody, Sweep
+from fuser.schedule.code.row_body import Code, RowBody, Sweep
 from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.indices.index import Axis, lanes_of, of_axis
 from fuser.schedule.rows.axes import lanes_across_rows
 from fuser.schedule.rows.cpu.folds import widened_blocks
+from fuser.schedule.rows.cpu.invariants import Movable, changes
 from fuser.schedule.rows.cpu.power_sums import add_powers
 from fuser.schedule.rows.cpu.scans import shared_out
 from fuser.schedule.rows.cpu.spans import rows_in_spans
@@ -51,7 +53,8 @@ def across_rows(body: RowBody, ways: Ways) -> tuple[Node, ...]:
         binding, count = Binding.STRIP, _strip_rows(body, parameters, unit)
         lane, moved = lanes_of(inner, count)
     strip = Strip(lane, parameters, group, min(count, inner.extent))
-    nodes: list[Node] = []
+    same, body = _same_in_rows(body, inner) if group == 1 else ((), body)
+    nodes: list[Node] = [*same]
     before: set[str] = set()
     for stages in _together(body, online=group == 1 and strip.rows >= parameters.short_strip):
         sweep, *sums = (replace_axes(stage, moved) for stage in stages)
@@ -63,6 +66,25 @@ def across_rows(body: RowBody, ways: Ways) -> tuple[Node, ...]:
     nodes += widened_blocks(body, parameters.row_block, outer, side_by_side=inner)
     loop = Loop(inner, binding, tuple(nodes), count, unit=unit)
     return nested(outer, Binding.PARALLEL, (loop,))
+
+
+def _same_in_rows(body: RowBody, inner: Axis) -> tuple[tuple[Movable, ...], RowBody]:
+    """What is done once a row, and the same for all along `inner`; and the body without it. What is
+    read at such an index is a run of memory, where at one of each lane it would be gathered."""
+    same: list[Movable] = []
+    changing: set[str] = set()
+    stages: list[Sweep] = []
+    for stage in body.stages:
+        left: list[Code] = []
+        for node in stage.code:
+            if stage.axes or not isinstance(node, Movable) or changes(node, {inner}, changing):
+                left.append(node)
+                changing.add(node.name)
+            else:
+                same.append(node)
+        changing.update(fold.name for fold in stage.folds)
+        stages.append(dataclasses.replace(stage, code=tuple(left)))
+    return tuple(same), dataclasses.replace(body, stages=tuple(stages))
 
 
 def _together(body: RowBody, *, online: bool) -> list[tuple[Sweep, ...]]:

@@ -91,7 +91,7 @@ def _indices(loop: Loop) -> tuple[Movable, ...]:
     same, changing = dict[str, Movable](), set[str]()
 
     def is_same(node: Node) -> bool:
-        if not isinstance(node, Movable) or _changes(node, axes, changing):
+        if not isinstance(node, Movable) or changes(node, axes, changing):
             return False
         return same.setdefault(node.name, node) == node
 
@@ -116,7 +116,7 @@ def _made_by(node: Node) -> str | None:
     return node.partial.name if isinstance(node, _OF_PARTS) else getattr(node, "name", None)
 
 
-def _changes(node: Movable, axes: set[Axis], changing: set[str]) -> bool:
+def changes(node: Movable, axes: set[Axis], changing: set[str]) -> bool:
     """Whether iterations differ in what a node makes."""
     if node.in_lanes or (isinstance(node, Load) and (node.lanes > 1 or node.drawn is not None)):
         return True
