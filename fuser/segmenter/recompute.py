@@ -17,8 +17,8 @@ from fuser.ir.nodes import Operation, Pointwise, Value
 from fuser.segmenter.current_groups import CurrentGroups
 from fuser.segmenter.graph import POINT_OPERATIONS
 from fuser.segmenter.price import Price
-from fuser.segmenter.profit import operation_cost, repeated_cost
 from fuser.segmenter.traffic import bytes_moved, bytes_written
+from fuser.segmenter.work import operation_cost, repeated_cost
 
 MAX_REPEATED = 8
 """Operations that one value may take to make again."""
