@@ -9,8 +9,8 @@ from typing import NoReturn
 
 from fuser.errors import UnknownMemberError
 from fuser.frontend.calls import explained_calls
+from fuser.frontend.flattened import Inputs
 from fuser.frontend.left_out import EXECUTOR_CACHE
-from fuser.frontend.repro import Inputs
 from fuser.frontend.workbench import Workbench
 from fuser.ir.printer import print_fusion
 from fuser.pipeline import Plan
