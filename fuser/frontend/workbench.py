@@ -75,12 +75,6 @@ class Workbench(ABC):
         """A number no other of the process has."""
 
     @abstractmethod
-    def execute_apart(
-        self, inputs: nodes.Inputs, *, target: str | None = None, device: Device = None
-    ) -> list[torch.Tensor]:
-        """As `execute`; no output is in memory of an input, or of another output."""
-
-    @abstractmethod
     def execute(
         self,
         inputs: Inputs = NO_INPUTS,
@@ -90,10 +84,6 @@ class Workbench(ABC):
         **options: object,
     ) -> list[torch.Tensor]:
         """The outputs for these inputs."""
-
-    @abstractmethod
-    def plan(self, inputs: Inputs, *, target: str | None = None, device: Device = None) -> Plan:
-        """What `execute` would run for these inputs."""
 
     @abstractmethod
     def _checked(self, operation: str) -> Executor:

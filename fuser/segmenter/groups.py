@@ -233,10 +233,6 @@ class GroupMaker:
         inside = frozenset(group.members)
         return any(not inside.isdisjoint(self.readers.get(value, ())) for value in group.requests)
 
-    def names(self, group: Group) -> str:
-        """The operations of a group, as a person reads them."""
-        return self.listed(group.members)
-
     def listed(self, members: Sequence[int]) -> str:
         """Some operations, as a person reads them; of many, only the ends."""
         if len(members) <= 4:

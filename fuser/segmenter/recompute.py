@@ -94,7 +94,8 @@ class Recomputation:
             points = self._points(key, value)
             once = points <= value.elements
             instructions = recipe.instructions if once else recipe.repeated
-            at_places = max(self._groups.elements_read(key, value) - points, 0)
+            read = self._groups.maker.elements_read(self._groups.by_key[key], value)
+            at_places = max(read - points, 0)
             again = recipe.repeated * at_places
             hidden[key] = min(again, self._hides(key))
             waited = again - hidden[key]
@@ -174,7 +175,8 @@ class Recomputation:
 
     def _hides(self, key: int) -> int:
         """Instructions for which a group still has time while it waits for memory."""
-        return max(self._groups.hides(key) - self._hidden.get(key, 0), 0)
+        hides = self._groups.prices.hides(self._groups.by_key[key])
+        return max(hides - self._hidden.get(key, 0), 0)
 
     def _crosses(self, value: Value) -> bool:
         return self._operations.node_of(value) is not None and value not in self._stored

@@ -152,5 +152,5 @@ def test_other_domains_are_no_kernel_unless_related():
 
 def test_a_long_group_is_named_by_its_ends():
     made = maker(softmax, X)
-    assert made.names(made.of_nodes([0, 1])) == "T1=max, T2=sub"
-    assert made.names(made.of_nodes(range(5))) == "T1=max, T2=sub, ..., T5=truediv"
+    assert made.listed([0, 1]) == "T1=max, T2=sub"
+    assert made.listed(range(5)) == "T1=max, T2=sub, ..., T5=truediv"
