@@ -5,7 +5,6 @@ from fuser.segmenter.draw_svg import STYLE, Remark, drawing_of, is_legible
 from fuser.segmenter.picture import Look, Node, colour_of, picture_of
 from fuser.segmenter.plan import (
     AliasStep,
-    Boundary,
     ExternStep,
     Segment,
     SegmentedFusion,
@@ -29,7 +28,6 @@ __all__ = [
     "PROCESSOR",
     "STYLE",
     "AliasStep",
-    "Boundary",
     "ExternStep",
     "Look",
     "Machine",
