@@ -134,7 +134,8 @@ def _check_sizes(where: Where, type_: TensorType, given: torch.Tensor) -> None:
 def _check_contiguity(where: Where, layout: Layout, given: torch.Tensor) -> None:
     """Strides where the layout states them; a size-1 dimension's stride is never used."""
     step = 1
-    for dim, contiguous in _fastest_first(layout):
+    dims = zip(dims_slowest_first(layout.stride_order), layout.contiguity, strict=True)
+    for dim, contiguous in reversed(list(dims)):
         size, stride = given.shape[dim], given.stride(dim)
         if size == 1:
             continue
@@ -151,11 +152,6 @@ def _check_contiguity(where: Where, layout: Layout, given: torch.Tensor) -> None
             )
         if contiguous is not None:
             step = stride * size
-
-
-def _fastest_first(layout: Layout) -> list[tuple[int, bool | None]]:
-    paired = zip(dims_slowest_first(layout.stride_order), layout.contiguity, strict=True)
-    return list(paired)[::-1]
 
 
 def _check_devices(fusion: Fusion, inputs: Inputs) -> None:
