@@ -95,10 +95,11 @@ def total_traffic(parts: Iterable[Traffic]) -> Traffic:
 
 def _is_merge_of(line: str, own: set[str]) -> bool:
     """Whether a log line is a merge of nothing but operations in `own`, each as `T1=`."""
-    if not line.startswith(_MERGE):
+    if not line.startswith(MERGE):
         return False
-    named = [word.lstrip("[") for word in line.removeprefix(_MERGE).split() if "=" in word]
+    named = [word.lstrip("[") for word in line.removeprefix(MERGE).split() if "=" in word]
     return all(word[: word.index("=") + 1] in own for word in named)
 
 
-_MERGE = "merge taken:"
+MERGE = "merge taken:"
+"""How the lines of a plan's log begin that tell of merges."""

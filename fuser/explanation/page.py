@@ -142,12 +142,10 @@ def _plan(part: Partition, plan: Plan, name: str) -> list[Markup]:
     words = tag("p", f"For {plan.target}, it {traffic_words(part.traffic)}.")
     columns = tag("div", _figure(part, plan, name), steps_of(part, plan, name), class_="columns")
     made = [words, columns]
-    if plan.boundaries:
-        items = [tag("li", each) for each in (*plan.boundaries, *plan.updates)]
-        made.append(joined(tag("h4", "Why this is not one kernel"), tag("ul", *items)))
-    elif plan.updates:
-        items = [tag("li", each) for each in plan.updates]
-        made.append(joined(tag("h4", "Inputs that are updated"), tag("ul", *items)))
+    items = [tag("li", each) for each in (*plan.boundaries, *plan.updates)]
+    if items:
+        head = "Why this is not one kernel" if plan.boundaries else "Inputs that are updated"
+        made.append(joined(tag("h4", head), tag("ul", *items)))
     if plan.log:
         items = [tag("li", tidy(line)) for line in plan.log]
         heading = tag("summary", f"All decisions of the segmenter: {len(items)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from fuser.explanation.model import Break, Graph, Partition, total_traffic
+from fuser.explanation.model import MERGE, Break, Graph, Partition, total_traffic
 from fuser.explanation.words import (
     count,
     graph_words,
@@ -67,7 +67,7 @@ def _partition(part: Partition) -> list[str]:
     for number, kernel in enumerate(part.plan.kernels):
         lines += _kernel(part, part.plan, number, kernel)
     lines += [f"  torch runs {step.name}: {step.reason}" for step in part.plan.externs]
-    others = [line for line in part.plan.log if not line.startswith("merge taken:")]
+    others = [line for line in part.plan.log if not line.startswith(MERGE)]
     if others:
         lines += ["  decisions besides:", *(s for line in others for s in _wrapped(tidy(line), 4))]
     return lines

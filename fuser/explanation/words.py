@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from fuser.explanation.model import Coverage, Graph, Partition
+from fuser.explanation.model import Graph, Partition
 from fuser.explanation.traffic import Traffic
 from fuser.runtime.plan import KernelStep, Plan
 from fuser.segmenter import byte_count
 
 
-def coverage_words(coverage: Coverage) -> str:
-    """How much of a traced graph is in partitions."""
-    return (
-        f"{coverage.covered} of {count(coverage.nodes, 'compute node')} "
-        f"({coverage.percent:.1f} %) in partitions; {count(coverage.products, 'product')} by torch"
-    )
-
-
 def graph_words(graph: Graph) -> str:
-    """What a graph is."""
-    if graph.coverage is not None:
-        return coverage_words(graph.coverage)
-    return f"a FusionDefinition with {count(len(graph.partitions), 'plan')}"
+    """What a graph is, and how much of a traced one is in partitions."""
+    found = graph.coverage
+    if found is None:
+        return f"a FusionDefinition with {count(len(graph.partitions), 'plan')}"
+    return (
+        f"{found.covered} of {count(found.nodes, 'compute node')} ({found.percent:.1f} %) in "
+        f"partitions; {count(found.products, 'product')} by torch"
+    )
 
 
 def traffic_words(traffic: Traffic) -> str:

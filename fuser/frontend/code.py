@@ -9,9 +9,9 @@ from typing import NoReturn
 
 from fuser.errors import UnknownMemberError
 from fuser.frontend.calls import explained_calls
+from fuser.frontend.flattened import Inputs
+from fuser.frontend.fusion import Fusion
 from fuser.frontend.left_out import EXECUTOR_CACHE
-from fuser.frontend.repro import Inputs
-from fuser.frontend.workbench import Workbench
 from fuser.ir.printer import print_fusion
 from fuser.pipeline import Plan
 from fuser.runtime.call import Device
@@ -54,7 +54,7 @@ class ExecutorCache:
     Inputs may be meta tensors where a `target` is named, such as cuda:sm_90.
     """
 
-    def __init__(self, held: Workbench) -> None:
+    def __init__(self, held: Fusion) -> None:
         self._held = held
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -110,17 +110,16 @@ class ExecutorCache:
 class CodeMembers:
     """The methods of older definitions that print code. There are no user schedules to override."""
 
-    def __init__(self, held: Workbench) -> None:
-        self._held = held
+    _slot: Fusion
 
     @property
     def fec(self) -> ExecutorCache:
         """The code of what it runs, by nvfuser_direct's names."""
-        return ExecutorCache(self._held)
+        return ExecutorCache(self._slot)
 
     def fusion_ir(self) -> str:
         """The definition, before anything is known of its inputs."""
-        return print_fusion(self._held.ir)
+        return print_fusion(self._slot.ir)
 
     def cuda_code_for(
         self,
@@ -131,14 +130,14 @@ class CodeMembers:
         target: str | None = None,
     ) -> str:
         """The kernels for these inputs, C++ for CPU tensors; `intrinsic_code`: and the library."""
-        self._held.finished("cuda_code_for")
+        self._slot.finished("cuda_code_for")
         return self.fec.get_cuda_kernel(inputs, intrinsic_code, target=target)
 
     def last_cuda_code(
         self, intrinsic_code: bool = False, override_user_schedule: bool = False
     ) -> str:
         """The kernels of the last `execute`, C++ for CPU tensors. Raises NothingSavedError."""
-        plan = self._held.last_plan("last_cuda_code")
+        plan = self._slot.last_plan("last_cuda_code")
         return print_kernels(plan, library=intrinsic_code)
 
     def scheduled_fusion_ir_for(
@@ -150,12 +149,12 @@ class CodeMembers:
         target: str | None = None,
     ) -> str:
         """The loop nests for these inputs; `tensor_transforms`: and what they were chosen by."""
-        self._held.finished("scheduled_fusion_ir_for")
+        self._slot.finished("scheduled_fusion_ir_for")
         return self.fec.get_scheduled_ir(inputs, tensor_transforms, target=target)
 
     def last_scheduled_fusion_ir(
         self, tensor_transforms: bool = False, override_user_schedule: bool = False
     ) -> str:
         """The loop nests of the last `execute`. Raises NothingSavedError if there was none."""
-        plan = self._held.last_plan("last_scheduled_fusion_ir")
+        plan = self._slot.last_plan("last_scheduled_fusion_ir")
         return print_schedules(plan, parameters=tensor_transforms)

@@ -48,8 +48,6 @@ class FusionDefinition(Declarations, RunMembers, CodeMembers):
         self._kind = "FusionDefinition" if fusion is None else "Fusion"
         self._slot = _fusion_of(fusion)
         Declarations.__init__(self, Recorder())
-        RunMembers.__init__(self, self._slot)
-        CodeMembers.__init__(self, self._slot)
         self.ops = Operations(self._recorder)
         later = define_later(self)
         if later is not None:

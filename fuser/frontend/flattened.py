@@ -10,10 +10,11 @@ from collections.abc import Sequence
 import torch
 
 from fuser.errors import ArgumentTypeError
-from fuser.frontend.repro import Inputs
+from fuser.ir import nodes
 from fuser.ir.nodes import Number, python_number
 
-Flat = Sequence[torch.Tensor | Number]
+Inputs = Sequence["torch.Tensor | Number | Inputs"]
+"""Tensors and numbers in the order the inputs were defined; those of a vector are nested."""
 
 
 def listed(inputs: Inputs) -> Inputs:
@@ -24,7 +25,7 @@ def listed(inputs: Inputs) -> Inputs:
     return inputs
 
 
-def flattened(inputs: Inputs) -> Flat:
+def flattened(inputs: Inputs) -> nodes.Inputs:
     """The inputs, those of vectors in place of their list."""
     if type(inputs) not in _NESTED:
         listed(inputs)

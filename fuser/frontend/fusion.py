@@ -22,11 +22,10 @@ from fuser.errors import (
     RedefinitionError,
 )
 from fuser.frontend.calls import explained_calls
-from fuser.frontend.flattened import flattened
+from fuser.frontend.flattened import Inputs, flattened
 from fuser.frontend.handles import Handle
 from fuser.frontend.profiler import PROFILERS
 from fuser.frontend.recorder import Recorder, State
-from fuser.frontend.repro import Inputs
 from fuser.frontend.workbench import NO_INPUTS, Workbench, check_call
 from fuser.ir import nodes
 from fuser.ir.printer import print_fusion

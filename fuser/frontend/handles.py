@@ -46,6 +46,11 @@ def _reflected(name: str) -> Callable[[Handle, Operand], Handle]:
     return applied
 
 
+def _no_value(self: Handle, *_: object) -> NoReturn:
+    """What Python calls where it needs the numbers of a handle."""
+    raise HandleTruthError(name=self.name)
+
+
 @untraced_methods
 class Handle:
     """A value of a definition. Operators append operations to the definition and return handles.
@@ -114,32 +119,8 @@ class Handle:
         name = getattr(func, "__name__", "function")
         raise HandleInTorchError(function=name, hint=f": fd.ops.{name}" if name in TABLE else "")
 
-    def __bool__(self) -> bool:
-        raise HandleTruthError(name=self.name)
-
-    def __iter__(self) -> None:
-        raise HandleTruthError(name=self.name)
-
-    def __getitem__(self, index: object) -> NoReturn:
-        raise HandleTruthError(name=self.name)
-
-    def __contains__(self, element: object) -> NoReturn:
-        raise HandleTruthError(name=self.name)
-
-    def __len__(self) -> NoReturn:
-        raise HandleTruthError(name=self.name)
-
-    def __int__(self) -> NoReturn:
-        raise HandleTruthError(name=self.name)
-
-    def __index__(self) -> NoReturn:
-        raise HandleTruthError(name=self.name)
-
-    def __float__(self) -> NoReturn:
-        raise HandleTruthError(name=self.name)
-
-    def __complex__(self) -> NoReturn:
-        raise HandleTruthError(name=self.name)
+    __bool__ = __len__ = __int__ = __index__ = __float__ = __complex__ = _no_value
+    __iter__ = __getitem__ = __contains__ = _no_value
 
     def __hash__(self) -> int:
         return id(self)

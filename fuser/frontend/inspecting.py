@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from fuser.errors import ArgumentError, ArgumentTypeError
 from fuser.frontend.arguments import ints
-from fuser.frontend.flattened import flattened
-from fuser.frontend.repro import Inputs
+from fuser.frontend.flattened import Inputs, flattened
 from fuser.ir import types
 from fuser.ir.binding import check_inputs
 from fuser.ir.concretize import concretize_for

@@ -68,23 +68,27 @@ class RandomOps(OperationGroup):
         self, arg: Handle, *, rng_seed: Operand | None = None, rng_offset: Operand | None = None
     ) -> Handle:
         """Random numbers in [0, 1), of the sizes and dtype of `arg`."""
-        value = self._floating("rand_like", arg)
-        given, sizes = (rng_seed, rng_offset), self._sizes_of("rand_like", value)
-        return self._random("uniform", (0.0, 1.0), sizes, given, value.dtype, "rand_like")
+        return self._like("rand_like", "uniform", arg, (rng_seed, rng_offset))
 
     def randn_like(
         self, arg: Handle, *, rng_seed: Operand | None = None, rng_offset: Operand | None = None
     ) -> Handle:
         """Standard normal random numbers, of the sizes and dtype of `arg`."""
-        value = self._floating("randn_like", arg)
-        given, sizes = (rng_seed, rng_offset), self._sizes_of("randn_like", value)
-        return self._random("normal", (0.0, 1.0), sizes, given, value.dtype, "randn_like")
+        return self._like("randn_like", "normal", arg, (rng_seed, rng_offset))
 
-    def _floating(self, name: str, arg: object) -> Value:
+    def _like(
+        self,
+        name: str,
+        distribution: str,
+        arg: object,
+        given: tuple[Operand | None, Operand | None],
+    ) -> Handle:
+        """Numbers of a standard distribution, of the sizes and dtype of `arg`."""
         value = self._recorder.tensor(name, "arg", arg)
         if not value.dtype.is_floating:
             raise refused(name, "computes in floating types", (value,))
-        return value
+        sizes = (self._recorder.extent(name, value, dim) for dim in range(len(value.shape)))
+        return self._random(distribution, (0.0, 1.0), tuple(sizes), given, value.dtype, name)
 
     def _random(
         self,
@@ -115,9 +119,6 @@ class RandomOps(OperationGroup):
             raise ArgumentError(name, missing, None, expected)
         scalar = self._recorder.scalar
         return scalar(name, "rng_seed", seed), scalar(name, "rng_offset", offset)
-
-    def _sizes_of(self, name: str, value: Value) -> tuple[Extent, ...]:
-        return tuple(self._recorder.extent(name, value, dim) for dim in range(len(value.shape)))
 
 
 _PARAMETERS = {"uniform": ("minval", "maxval"), "normal": ("mean", "std")}

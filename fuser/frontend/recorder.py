@@ -13,7 +13,6 @@ from fuser.errors import (
     DefinitionClosedError,
     DefinitionFailedError,
     DefinitionNotOpenError,
-    DimensionError,
     ForeignValueError,
 )
 from fuser.frontend.handles import Handle, Scalar, Tensor
@@ -144,8 +143,6 @@ class Recorder:
         dim = python_int(given)
         if dim is None:
             raise wrong_type(operation, "dim", "an int", given)
-        if not value.shape:
-            raise DimensionError(operation=operation, dim=dim, operand=value.name, rank=0)
         return wrap_dim(operation, value.name, dim, len(value.shape))
 
     def _own(self, operation: str, handle: Handle) -> Value:

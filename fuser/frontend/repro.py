@@ -17,13 +17,10 @@ import torch
 
 from fuser.frontend.version import VERSION
 from fuser.ir.binding import is_strided
-from fuser.ir.nodes import Fusion, Number, python_number
+from fuser.ir.nodes import Fusion, python_number
 from fuser.ir.printer import print_fusion, print_number
 from fuser.runtime.call import address, holds_numbers
 from fuser.runtime.overlaps import span_of
-
-Inputs = Sequence["torch.Tensor | Number | Inputs"]
-"""Tensors and numbers in the order the inputs were defined; those of a vector are nested."""
 
 _IMPORTS = "import torch\n\nfrom fuser import DataType, FusionDefinition\n"
 _DEFINED = "with FusionDefinition() as fd:\n    nvfuser_fusion(fd)\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -93,7 +93,8 @@ def drawing_alike(fusion: Fusion, inputs: Inputs) -> Generator[Callable[[Fusion]
             yield lambda drawing: _with_states(drawing, states)
         return
     with _VALIDATING:
-        now = _random_states(inputs)
+        tensors = (given for given in inputs if isinstance(given, torch.Tensor))
+        now = _random_states({given.device for given in tensors if given.is_cuda})
         after: list[RandomStates] = []
 
         def set_back(drawing: Fusion) -> Fusion:
@@ -119,20 +120,14 @@ def _with_states(fusion: Fusion, states: Sequence[State]) -> Fusion:
     return dataclasses.replace(fusion, statements=tuple(statements))
 
 
-def _random_states(inputs: Inputs) -> RandomStates:
-    """The states of the generators that an execution may draw from."""
-    devices = {
-        given.device for given in inputs if isinstance(given, torch.Tensor) and given.is_cuda
-    }
+def _random_states(devices: Iterable[torch.device]) -> RandomStates:
+    """The states of the generators of the processor and of some GPUs."""
     return torch.get_rng_state(), {device: torch.cuda.get_rng_state(device) for device in devices}
 
 
 def _set_random_states(states: RandomStates) -> RandomStates:
     """Go on from other states; returns those there were."""
-    before = (
-        torch.get_rng_state(),
-        {device: torch.cuda.get_rng_state(device) for device in states[1]},
-    )
+    before = _random_states(states[1])
     torch.set_rng_state(states[0])
     for device, state in states[1].items():
         torch.cuda.set_rng_state(state, device)

@@ -14,9 +14,9 @@ from fuser import debug
 from fuser.errors import CallError, NothingSavedError
 from fuser.frontend.arguments import boolean, integer, sequence
 from fuser.frontend.calls import explained_calls
-from fuser.frontend.flattened import Flat, flattened, listed
+from fuser.frontend.flattened import Inputs, flattened, listed
 from fuser.frontend.profiler import PROFILERS
-from fuser.frontend.repro import Form, Inputs, forms_of, repro_script
+from fuser.frontend.repro import Form, forms_of, repro_script
 from fuser.frontend.validating import (
     all_results,
     before_updates,
@@ -24,8 +24,8 @@ from fuser.frontend.validating import (
     with_updates_shown,
     without_updates,
 )
+from fuser.ir import nodes
 from fuser.ir.comparison import check_results
-from fuser.ir.nodes import Fusion
 from fuser.pipeline import Executor, Plan
 from fuser.runtime.call import Device
 from fuser.runtime.placed import Run
@@ -67,18 +67,12 @@ class Workbench(ABC):
 
     @property
     @abstractmethod
-    def ir(self) -> Fusion:
+    def ir(self) -> nodes.Fusion:
         """The inputs, statements and outputs written so far."""
 
     @abstractmethod
     def id(self) -> int:
         """A number no other of the process has."""
-
-    @abstractmethod
-    def execute_apart(
-        self, inputs: Flat, *, target: str | None = None, device: Device = None
-    ) -> list[torch.Tensor]:
-        """As `execute`; no output is in memory of an input, or of another output."""
 
     @abstractmethod
     def execute(
@@ -90,10 +84,6 @@ class Workbench(ABC):
         **options: object,
     ) -> list[torch.Tensor]:
         """The outputs for these inputs."""
-
-    @abstractmethod
-    def plan(self, inputs: Inputs, *, target: str | None = None, device: Device = None) -> Plan:
-        """What `execute` would run for these inputs."""
 
     @abstractmethod
     def _checked(self, operation: str) -> Executor:
@@ -195,7 +185,7 @@ class Workbench(ABC):
         )
         return self._numbered(profile)
 
-    def finished(self, operation: str) -> Fusion:
+    def finished(self, operation: str) -> nodes.Fusion:
         """The definition, once it is complete. Raises the reason why it cannot be executed."""
         self._checked(operation)
         return self.ir
@@ -223,7 +213,7 @@ class Workbench(ABC):
         return executor.is_ready(flattened(inputs), target=target, device=device)
 
     def settled(
-        self, inputs: Flat, *, target: str | None = None, device: Device = None
+        self, inputs: nodes.Inputs, *, target: str | None = None, device: Device = None
     ) -> Run | None:
         """What runs, as `execute_apart`, any tensors that lie as these, without looking at them;
         those that are updated must overlap no other.

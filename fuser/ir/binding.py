@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from fuser.errors import (
 )
 from fuser.ir import dtypes
 from fuser.ir.dtypes import Category, DataType
-from fuser.ir.nodes import Fusion, Inputs, Value
+from fuser.ir.nodes import Fusion, Inputs
 from fuser.ir.types import DYNAMIC, Layout, ScalarType, TensorType, dims_slowest_first
 
 
@@ -37,11 +38,12 @@ def check_inputs(fusion: Fusion, inputs: Inputs) -> None:
             names=", ".join(value.name for value in fusion.inputs) or "none",
         )
     for position, (value, given) in enumerate(zip(fusion.inputs, inputs, strict=True)):
+        where = {"position": position, "name": value.name}
         match value.type:
-            case ScalarType():
-                _check_scalar(position, value, given)
+            case ScalarType(dtype):
+                _check_scalar(where, dtype, given)
             case TensorType() as type_:
-                _check_tensor(position, value, type_, given)
+                _check_tensor(where, type_, given)
     _check_devices(fusion, inputs)
 
 
@@ -63,16 +65,16 @@ def check_updates(fusion: Fusion, inputs: Inputs) -> None:
             raise AliasUpdateError(output=output.value, input=output.alias_of, reason=reason)
 
 
-def _check_scalar(position: int, value: Value, given: object) -> None:
+Where = Mapping[str, object]
+"""The position and the name of an input, for its errors."""
+
+
+def _check_scalar(where: Where, dtype: DataType, given: object) -> None:
     if not isinstance(given, _NUMBERS):
-        expected = f"a number for the {value.dtype.name} scalar"
-        raise InputKindError(
-            position=position, name=value.name, expected=expected, got=_kind(given)
-        )
-    if not _scalar_fits(given, value.dtype):
-        raise ScalarInputError(
-            position=position, name=value.name, value=given, expected=value.dtype.name
-        )
+        expected = f"a number for the {dtype.name} scalar"
+        raise InputKindError(**where, expected=expected, got=_kind(given))
+    if not _scalar_fits(given, dtype):
+        raise ScalarInputError(**where, value=given, expected=dtype.name)
 
 
 _NUMBERS: tuple[type, ...] = (numbers.Number, np.bool_)
@@ -98,31 +100,21 @@ def _is_no_huge_integer(given: object) -> bool:
     return not isinstance(given, int) or abs(given) < 1 << 1023
 
 
-def _check_tensor(position: int, value: Value, type_: TensorType, given: object) -> None:
+def _check_tensor(where: Where, type_: TensorType, given: object) -> None:
     if not isinstance(given, torch.Tensor) or not is_strided(given):
-        raise InputKindError(
-            position=position, name=value.name, expected="a strided tensor", got=_kind(given)
-        )
+        raise InputKindError(**where, expected="a strided tensor", got=_kind(given))
     if given.is_conj() or given.is_neg():
-        raise InputKindError(
-            position=position,
-            name=value.name,
-            expected="a tensor that holds its numbers",
-            got="a lazy conjugate or negation; call .resolve_conj().resolve_neg()",
-        )
+        lazy = "a lazy conjugate or negation; call .resolve_conj().resolve_neg()"
+        raise InputKindError(**where, expected="a tensor that holds its numbers", got=lazy)
     if given.dtype is not type_.dtype.torch:
         found = dtypes.from_torch(given.dtype)
-        raise InputDtypeError(
-            position=position,
-            name=value.name,
-            expected=type_.dtype.name,
-            got=given.dtype if found is None else found.name,
-        )
-    _check_sizes(position, value, type_, given)
+        got = given.dtype if found is None else found.name
+        raise InputDtypeError(**where, expected=type_.dtype.name, got=got)
+    _check_sizes(where, type_, given)
     if type_.layout is not None and given.numel() > 0:
-        _check_contiguity(position, value, type_.layout, given)
+        _check_contiguity(where, type_.layout, given)
     if type_.is_cpu and given.device.type != "cpu":
-        raise InputDeviceError(position=position, name=value.name, expected="cpu", got=given.device)
+        raise InputDeviceError(**where, expected="cpu", got=given.device)
 
 
 def is_strided(tensor: torch.Tensor) -> bool:
@@ -130,40 +122,27 @@ def is_strided(tensor: torch.Tensor) -> bool:
     return tensor.layout is torch.strided and not tensor.is_nested
 
 
-def _check_sizes(position: int, value: Value, type_: TensorType, given: torch.Tensor) -> None:
-    sizes = tuple(given.shape)
+def _check_sizes(where: Where, type_: TensorType, given: torch.Tensor) -> None:
+    sizes = list(given.shape)
     if len(sizes) != type_.rank:
-        raise InputRankError(
-            position=position,
-            name=value.name,
-            expected=type_.rank,
-            got=len(sizes),
-            sizes=list(sizes),
-        )
+        raise InputRankError(**where, expected=type_.rank, got=len(sizes), sizes=sizes)
     for dim, (expected, size) in enumerate(zip(type_.shape, sizes, strict=True)):
         if expected not in (DYNAMIC, size):
-            raise InputSizeError(
-                position=position,
-                name=value.name,
-                dim=dim,
-                expected=expected,
-                got=size,
-                sizes=list(sizes),
-            )
+            raise InputSizeError(**where, dim=dim, expected=expected, got=size, sizes=sizes)
 
 
-def _check_contiguity(position: int, value: Value, layout: Layout, given: torch.Tensor) -> None:
+def _check_contiguity(where: Where, layout: Layout, given: torch.Tensor) -> None:
     """Strides where the layout states them; a size-1 dimension's stride is never used."""
     step = 1
-    for dim, contiguous in _fastest_first(layout):
+    dims = zip(dims_slowest_first(layout.stride_order), layout.contiguity, strict=True)
+    for dim, contiguous in reversed(list(dims)):
         size, stride = given.shape[dim], given.stride(dim)
         if size == 1:
             continue
         wanted = 0 if contiguous is None else step
         if contiguous is not False and stride != wanted:
             raise InputContiguityError(
-                position=position,
-                name=value.name,
+                **where,
                 contiguity=list(layout.contiguity),
                 order=list(layout.stride_order),
                 sizes=list(given.shape),
@@ -173,11 +152,6 @@ def _check_contiguity(position: int, value: Value, layout: Layout, given: torch.
             )
         if contiguous is not None:
             step = stride * size
-
-
-def _fastest_first(layout: Layout) -> list[tuple[int, bool | None]]:
-    paired = zip(dims_slowest_first(layout.stride_order), layout.contiguity, strict=True)
-    return list(paired)[::-1]
 
 
 def _check_devices(fusion: Fusion, inputs: Inputs) -> None:

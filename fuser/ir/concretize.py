@@ -138,10 +138,10 @@ class _Concretizer:
         op = self._folded(statement) or map_operands(
             self._with_static_extents(statement.op), self._made.__getitem__
         )
-        types = infer(op)
+        pairs = zip(statement.outs, infer(op), strict=True)
+        outs = tuple(Value(old.id, type_) for old, type_ in pairs)
         if isinstance(op, View | Expand):
-            op = dataclasses.replace(op, shape=_shape(types[0]))
-        outs = tuple(Value(old.id, type_) for old, type_ in zip(statement.outs, types, strict=True))
+            op = dataclasses.replace(op, shape=outs[0].shape)
         for out in outs:
             _check_bytes(statement, out)
         self._made.update(zip(statement.outs, outs, strict=True))
@@ -244,8 +244,3 @@ def _extents(op: Operation) -> tuple[Extent, ...]:
             return externs.sizes(op)
         case _:
             return ()
-
-
-def _shape(type_: object) -> tuple[int, ...]:
-    assert isinstance(type_, TensorType)
-    return type_.shape

@@ -62,17 +62,22 @@ def interpret(
     of their own; then what torch's operations draw.
     `device` is where factories create tensors; by default that of the first tensor input.
     """
-    environment: Environment = {}
-    for value, given in zip(fusion.inputs, inputs, strict=True):
-        is_tensor = isinstance(given, torch.Tensor)
-        environment[value] = (
-            given if is_tensor else torch.tensor(given, dtype=value.dtype.torch, device="cpu")
-        )
+    environment = held_inputs(fusion, inputs)
     place = device or _device_of(inputs)
     for statement in in_drawing_order(fusion.statements):
         results = evaluate(statement.op, environment, place)
         environment.update(zip(statement.outs, results, strict=True))
     return [environment[value] for value in fusion.output_values]
+
+
+def held_inputs(fusion: Fusion, inputs: Inputs) -> Environment:
+    """What the inputs of a fusion hold."""
+    return {
+        value: given
+        if isinstance(given, torch.Tensor)
+        else torch.tensor(given, dtype=value.dtype.torch, device="cpu")
+        for value, given in zip(fusion.inputs, inputs, strict=True)
+    }
 
 
 def in_drawing_order(statements: Iterable[Statement]) -> list[Statement]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fuser.ir.constant import Constant
 from fuser.ir.fusion import Fusion, Output, Statement
 from fuser.ir.operands import map_operands, operands
 from fuser.ir.operations import (
@@ -10,6 +9,7 @@ from fuser.ir.operations import (
     Cast,
     Cat,
     CheckIndex,
+    Constant,
     Expand,
     Extern,
     Flip,

@@ -7,7 +7,7 @@ import dataclasses
 import torch
 
 from fuser.ir.dtypes import DataType
-from fuser.ir.interpret import Environment, evaluate, in_drawing_order
+from fuser.ir.interpret import Environment, evaluate, held_inputs, in_drawing_order
 from fuser.ir.nodes import (
     Cast,
     Fusion,
@@ -23,15 +23,6 @@ from fuser.ir.nodes import (
 
 _RUNS = 4
 _CPU = torch.device("cpu")
-_WIDE = {
-    DataType.Float: DataType.Double,
-    DataType.Half: DataType.Double,
-    DataType.BFloat16: DataType.Double,
-    DataType.Float8_e4m3fn: DataType.Double,
-    DataType.Float8_e5m2: DataType.Double,
-    DataType.Float8_e8m0fnu: DataType.Double,
-    DataType.ComplexFloat: DataType.ComplexDouble,
-}
 _NARROW = {torch.float64: torch.float32, torch.complex128: torch.complex64}
 _SHAKEN = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 
@@ -60,11 +51,10 @@ def rounding_noise(fusion: Fusion, inputs: Inputs) -> dict[Value, torch.Tensor]:
 def _run(fusion: Fusion, inputs: Inputs, number: int) -> Environment:
     """What every value holds in one run; run 0 changes nothing."""
     generator = torch.Generator(_CPU).manual_seed(number)
-    environment: Environment = {}
-    for value, given in zip(fusion.inputs, inputs, strict=True):
-        is_tensor = isinstance(given, torch.Tensor)
-        held = given if is_tensor else torch.tensor(given, dtype=value.dtype.torch, device=_CPU)
-        environment[value] = held.detach().to(_CPU, value.dtype.torch)
+    environment = {
+        value: held.detach().to(_CPU, value.dtype.torch)
+        for value, held in held_inputs(fusion, inputs).items()
+    }
     for statement in in_drawing_order(fusion.statements):
         results = evaluate(statement.op, environment, _CPU)
         if number:
@@ -104,15 +94,21 @@ def _exactly(op: Operation, position: int, environment: Environment) -> torch.Te
     wide: Environment = {}
 
     def widened(value: Value) -> Value:
-        dtype = _WIDE.get(value.dtype, value.dtype)
+        dtype = _widest(value.dtype)
         new = Value(value.id, dataclasses.replace(value.type, dtype=dtype))
         wide[new] = environment[value].to(dtype.torch)
         return new
 
     widest = map_operands(op, widened)
     if isinstance(widest, Cast | Reduce) and widest.dtype is not None:
-        widest = dataclasses.replace(widest, dtype=_WIDE.get(widest.dtype, widest.dtype))
+        widest = dataclasses.replace(widest, dtype=_widest(widest.dtype))
     return in_widest(evaluate(widest, wide, _CPU)[position])
+
+
+def _widest(dtype: DataType) -> DataType:
+    if dtype.is_complex:
+        return DataType.ComplexDouble
+    return DataType.Double if dtype.is_floating else dtype
 
 
 def in_widest(tensor: torch.Tensor) -> torch.Tensor:

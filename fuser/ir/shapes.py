@@ -17,9 +17,9 @@ from fuser.ir.types import DYNAMIC
 
 def wrap_dim(operation: str, operand: str, dim: int, rank: int) -> int:
     """A dimension in 0..rank-1; negative ones count from the end. Raises DimensionError."""
-    if not -max(rank, 1) <= dim < max(rank, 1):
+    if not -rank <= dim < rank:
         raise DimensionError(operation=operation, dim=dim, operand=operand, rank=rank)
-    return dim % max(rank, 1)
+    return dim % rank
 
 
 def places(shape: Sequence[int]) -> Iterator[tuple[int, ...]]:

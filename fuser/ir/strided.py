@@ -59,6 +59,9 @@ class Strided:
         return self.offset + sum((size - 1) * stride for size, stride in spans)
 
 
+Order = tuple[int, ...]
+"""The rank of each dimension by stride, 0 for the fastest."""
+
 Address = tuple[Value, DataType]
 """A buffer, and as what type it is read: what lies in one is read from one address."""
 
@@ -73,25 +76,28 @@ def row_major(value: Value) -> Strided:
     return dense(value, row_major_order(len(value.shape)))
 
 
-def dense(value: Value, stride_order: tuple[int, ...]) -> Strided:
-    """A buffer of its own, without gaps, laid out in `stride_order`."""
-    return Strided(value, value.shape, dense_strides(value.shape, stride_order))
+def dense(value: Value, order: Order) -> Strided:
+    """A buffer of its own, without gaps, laid out in a stride order."""
+    return Strided(value, value.shape, dense_strides(value.shape, order))
 
 
-def stride_order(memory: Strided) -> tuple[int, ...]:
-    """The rank of each dimension by stride, 0 for the fastest, as torch has it.
+def order_of(memory: Strided) -> Order | None:
+    """The rank of each dimension by stride, 0 for the fastest, as torch has it; None where an
+    expanded dimension leaves it open.
 
     Dimensions of one element do not count against row-major memory; elsewhere they are the faster
     of equal strides. Other equal strides keep their order.
     """
     spans = zip(memory.shape, memory.strides, strict=True)
     long = [span for span in spans if span[0] != 1]
+    if any(size > 1 and stride == 0 for size, stride in long):
+        return None
     if [stride for _, stride in long] == list(row_major_strides([size for size, _ in long])):
         return row_major_order(len(memory.shape))
     return ranks(memory.shape, memory.strides)
 
 
-def ranks(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+def ranks(shape: Sequence[int], strides: Sequence[int]) -> Order:
     """The rank of each dimension by stride, 0 for the fastest.
 
     Of equal strides, those of dimensions of one element are the faster; others keep their order.
@@ -155,9 +161,6 @@ def _unsqueezed(is_new: tuple[bool, ...], memory: Strided) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-Order = tuple[int, ...]
-
-
 def eager_memory(statement: Statement, held: Mapping[Value, Strided]) -> Strided:
     """How torch would lay out a computed value, from how its operands lie.
 
@@ -189,11 +192,3 @@ def selected(op: Gather, memory: Strided, out: Value) -> Strided:
     """What lies at one place along a dimension. Where it begins is not known before the call."""
     strides = memory.strides[: op.dim] + memory.strides[op.dim + 1 :]
     return Strided(memory.base, out.shape, strides)
-
-
-def order_of(memory: Strided) -> Order | None:
-    """The stride order of memory, or None where an expanded dimension leaves it open."""
-    spans = zip(memory.shape, memory.strides, strict=True)
-    if any(size > 1 and stride == 0 for size, stride in spans):
-        return None
-    return stride_order(memory)

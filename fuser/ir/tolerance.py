@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from fuser.ir.dtypes import DataType
-from fuser.ir.fusion import Fusion, Statement
-from fuser.ir.operands import operands
-from fuser.ir.operations import (
+from fuser.ir.nodes import (
     Broadcast,
     Cast,
     Cat,
@@ -19,6 +17,7 @@ from fuser.ir.operations import (
     Extern,
     Flip,
     Full,
+    Fusion,
     Gather,
     GeneratorState,
     Iota,
@@ -32,11 +31,13 @@ from fuser.ir.operations import (
     SizeOf,
     Slice,
     Squeeze,
+    Statement,
     StrideOrder,
+    Value,
     View,
+    operands,
 )
 from fuser.ir.pointwise import EXACT_ROWS
-from fuser.ir.values import Value
 
 _UNITS = 8.0
 """Roundings that one operation may be off by: the device libraries' bounds are below this."""

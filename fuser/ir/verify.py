@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from fuser.errors import VerifyError
 from fuser.ir.infer import infer
 from fuser.ir.nodes import Fusion, Statement, Value, operands
 from fuser.ir.printer import print_statement
-from fuser.ir.types import TensorType, ValueType
+from fuser.ir.types import ValueType
 
 
 def verify(fusion: Fusion, stage: str) -> None:
@@ -34,7 +32,7 @@ def verify(fusion: Fusion, stage: str) -> None:
                 raise VerifyError(stage=stage, statement=print_statement(statement), reason=reason)
         inferred = infer(statement.op)
         recorded = tuple(out.type for out in statement.outs)
-        if inferred != tuple(map(_computed, recorded)):
+        if inferred != recorded:
             reason = f"recorded type {_words(recorded)}, inferred {_words(inferred)}"
             raise VerifyError(stage=stage, statement=print_statement(statement), reason=reason)
         for out in statement.outs:
@@ -42,11 +40,6 @@ def verify(fusion: Fusion, stage: str) -> None:
     for value in fusion.output_values:
         if defined.get(value.id) != value:
             raise VerifyError(stage=stage, statement="outputs", reason=f"{value} is not defined")
-
-
-def _computed(type_: ValueType) -> ValueType:
-    laid_out = isinstance(type_, TensorType) and type_.layout is not None
-    return dataclasses.replace(type_, layout=None) if laid_out else type_
 
 
 def _words(types: tuple[ValueType, ...]) -> str:

@@ -20,7 +20,6 @@ of them, a kernel of rows reads them once.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -66,20 +65,19 @@ _MADE_APART = Pointwise | Cast | View | Permute | Broadcast | Expand | Squeeze
 class _Uses:
     """Who reads each value of a fusion, and which of them are results."""
 
-    readers: Mapping[Value, Sequence[Statement]]
+    by_value: Mapping[Value, Sequence[Statement]]
     results: frozenset[Value]
 
+    def readers(self, value: Value) -> Sequence[Statement]:
+        return self.by_value.get(value, ())
+
     def is_read_once(self, value: Value) -> bool:
-        return len(self.readers[value]) == 1 and value not in self.results
+        return len(self.readers(value)) == 1 and value not in self.results
 
 
 def fold_few_elements(fusion: Fusion) -> Fusion:
     """`fusion` with such reductions written out; they are folds already."""
-    readers = defaultdict[Value, list[Statement]](list)
-    for statement in fusion.statements:
-        for value in dict.fromkeys(operands(statement.op)):
-            readers[value].append(statement)
-    uses = _Uses(readers, frozenset(fusion.output_values))
+    uses = _Uses(fusion.uses(), frozenset(fusion.output_values))
 
     def rule(statement: Statement, emit: Emitter) -> Operation | Value | None:
         op = statement.op
@@ -132,7 +130,7 @@ def _is_read_apart(inside: AbstractSet[Value], op: Reduce, uses: _Uses, emit: Em
         made = emit.producer(value)
         if value in uses.results or not isinstance(made, _MADE_APART | Extern | None):
             return False
-        readers = uses.readers[value]
+        readers = uses.readers(value)
         if not readers or not all(r.outs[0] in inside or _reads_apart(r, op) for r in readers):
             return False
     return True
@@ -189,7 +187,7 @@ def _may_be_compared(value: Value, uses: _Uses) -> bool:
         value = pending.pop()
         if value in uses.results:
             return True
-        for reader in uses.readers[value]:
+        for reader in uses.readers(value):
             if isinstance(reader.op, Pointwise) and reader.op.op in COMPARISONS:
                 return True
             if isinstance(reader.op, Cast | StrideOrder | MetadataOperation):

@@ -68,7 +68,7 @@ def _scatter(value: Value, once: AbstractSet[Value], emit: Emitter) -> Scatter |
     if not isinstance(made, Scatter) or not made.adds or value not in once:
         return None
     dtype = made.arg.dtype
-    if dtype is DataType.Bool or dtype.is_complex or not made.src.is_tensor:
+    if dtype is DataType.Bool or dtype.is_complex:
         return None
     is_empty = 0 in (made.arg.elements, math.prod(made.points))
     return None if is_empty or zero_in(made.arg, emit) is None else made

@@ -204,16 +204,11 @@ class Layouts:
 
 
 def alike(old: Strided, new: Strided, seen: Seen) -> bool:
-    """Whether outputs that show as much as `seen` cannot tell the strides apart."""
-    same = used_strides(old) == used_strides(new)
-    match seen:
-        case Seen.NOTHING:
-            return True
-        case Seen.ORDER:
-            known = is_known(old) and is_known(new)
-            return same or (known and _order(old) == _order(new) is not None)
-        case Seen.MEMORY:
-            return same
+    """Whether outputs cannot tell the strides apart that show these, or only their order."""
+    if used_strides(old) == used_strides(new):
+        return True
+    known = is_known(old) and is_known(new)
+    return seen is Seen.ORDER and known and _order(old) == _order(new) is not None
 
 
 def layout_to_restore(value: Value, memory: Strided) -> Order | None:

@@ -76,7 +76,7 @@ class Ranges:
 
     def note(self, statement: Statement) -> None:
         """Look at the next statement."""
-        if not isinstance(statement.op, _FOLLOWED):
+        if len(statement.outs) > 1:
             return
         out = statement.out
         found = _linear(statement.op, out.shape, self._known.get)
@@ -113,21 +113,6 @@ class Ranges:
         merged = found.viewed(value.shape, (count,)) if count else Linear(found.offset, (0,))
         return None if merged is None else Range(merged.offset, merged.steps[0], count)
 
-
-_FOLLOWED = (
-    Constant
-    | Full
-    | Iota
-    | Cast
-    | Pointwise
-    | Broadcast
-    | Expand
-    | Squeeze
-    | Permute
-    | View
-    | Slice
-    | Flip
-)
 
 Lookup = Callable[[Value], Linear | None]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Sequence
-from typing import Protocol
 
 import torch
 
@@ -13,37 +12,21 @@ _HELD_CYCLES = 2_000_000
 """About 1 ms: longer than the host takes to queue some dozen steps."""
 
 
-class Stopwatch(Protocol):
-    """`mark()` returns a point in time between two pieces of work."""
-
-    @property
-    def is_asynchronous(self) -> bool:
-        """Whether work is only queued when the host goes on."""
-        ...
-
-    def hold(self) -> None:
-        """Let the device wait a while, so that it is not faster than the host queues its work."""
-        ...
-
-    def mark(self) -> object: ...
-
-    def between(self, marks: Sequence[object]) -> list[float]:
-        """Milliseconds from each mark to the next, once the device has come to the last."""
-        ...
-
-
 class HostStopwatch:
     """For work that is done when the host goes on."""
 
     is_asynchronous = False
+    """Whether work is only queued then."""
 
     def hold(self) -> None:
-        pass
+        """Nothing is queued that could wait."""
 
     def mark(self) -> float:
+        """A point in time between two pieces of work."""
         return time.perf_counter()
 
     def between(self, marks: Sequence[object]) -> list[float]:
+        """Milliseconds from each mark to the next."""
         times = [mark for mark in marks if isinstance(mark, float)]
         return [1e3 * (after - before) for before, after in itertools.pairwise(times)]
 
@@ -54,6 +37,7 @@ class CudaStopwatch:
     is_asynchronous = True
 
     def hold(self) -> None:
+        """Let the device wait a while, so that it is not faster than the host queues its work."""
         torch.cuda._sleep(_HELD_CYCLES)  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType]
 
     def mark(self) -> torch.cuda.Event:
@@ -62,9 +46,13 @@ class CudaStopwatch:
         return event
 
     def between(self, marks: Sequence[object]) -> list[float]:
+        """Milliseconds from each mark to the next, once the device has come to the last."""
         events = [mark for mark in marks if isinstance(mark, torch.cuda.Event)]
         events[-1].synchronize()
         return [before.elapsed_time(after) for before, after in itertools.pairwise(events)]
+
+
+Stopwatch = HostStopwatch | CudaStopwatch
 
 
 def stopwatch_for(device: torch.device) -> Stopwatch:

@@ -1,11 +1,10 @@
 """Fusion -> segments: what becomes one kernel, what is only an alias, what torch runs, and why."""
 
-from fuser.segmenter.draw import draw, render
+from fuser.segmenter.draw import render
 from fuser.segmenter.draw_svg import STYLE, Remark, drawing_of, is_legible
 from fuser.segmenter.picture import Look, Node, colour_of, picture_of
 from fuser.segmenter.plan import (
     AliasStep,
-    Boundary,
     ExternStep,
     Segment,
     SegmentedFusion,
@@ -29,7 +28,6 @@ __all__ = [
     "PROCESSOR",
     "STYLE",
     "AliasStep",
-    "Boundary",
     "ExternStep",
     "Look",
     "Machine",
@@ -43,7 +41,6 @@ __all__ = [
     "bytes_moved",
     "bytes_written",
     "colour_of",
-    "draw",
     "drawing_of",
     "elements_of",
     "elements_read",

@@ -54,15 +54,7 @@ class CurrentGroups:
 
     def names(self, key: int) -> str:
         """The operations of a group, as a person reads them."""
-        return self.maker.names(self.by_key[key])
-
-    def elements_read(self, key: int, value: Value) -> int:
-        """How often a group reads elements of a value that another makes."""
-        return self.maker.elements_read(self.by_key[key], value)
-
-    def hides(self, key: int) -> int:
-        """Instructions for which a group has time while memory is waited for."""
-        return self.prices.hides(self.by_key[key])
+        return self.maker.listed(self.by_key[key].members)
 
     def step(self, key: int) -> str:
         """A group or an extern, as a person reads it."""

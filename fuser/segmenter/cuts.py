@@ -20,8 +20,9 @@ from fuser.ir.pointwise import COSTLY
 from fuser.segmenter.atoms import Dimension
 from fuser.segmenter.graph import OperationGraph
 from fuser.segmenter.places import HERE, Place, Places, Spread
-from fuser.segmenter.profit import Machine, operation_cost, size_in_text
+from fuser.segmenter.profit import Machine
 from fuser.segmenter.refusal import Refusal
+from fuser.segmenter.work import operation_cost, size_in_text
 
 
 def joints(statement: Statement) -> dict[int, tuple[int, ...]]:

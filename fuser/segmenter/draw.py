@@ -20,21 +20,17 @@ _LOOKS = {
 _STROKES = {look: "dashed" if look is Look.HOST else "solid" for look in Look}
 
 
-def draw(segmented: SegmentedFusion) -> str:
+def render(segmented: SegmentedFusion) -> tuple[str, str]:
+    """The picture and its file suffix: SVG, or DOT text where there are too many nodes for that."""
+    picture = picture_of(segmented)
+    return (svg_file(picture), ".svg") if is_legible(picture) else (dot_text(picture), ".dot")
+
+
+def dot_text(picture: Picture) -> str:
     """DOT text: a colour for each kernel, host metadata dashed, torch calls as hexagons.
 
     Edges are tensors with their bytes, grey where they stay in a kernel's registers.
     """
-    return _dot_text(picture_of(segmented))
-
-
-def render(segmented: SegmentedFusion) -> tuple[str, str]:
-    """The picture and its file suffix: SVG, or DOT text where there are too many nodes for that."""
-    picture = picture_of(segmented)
-    return (svg_file(picture), ".svg") if is_legible(picture) else (_dot_text(picture), ".dot")
-
-
-def _dot_text(picture: Picture) -> str:
     lines = [f"node [{_NODE}];", f"edge [{_EDGE}];", *_legend(picture.legend)]
     lines += [_node(node) for node in picture.nodes]
     lines += [_edge(edge) for edge in picture.edges]

@@ -118,10 +118,7 @@ class Grouping:
     def _merge_side_by_side(self) -> None:
         """Join groups over one domain that nothing else relates."""
         by_domain: dict[object, list[int]] = {}
-        for node in sorted(self.groups.by_key, key=self.order.position.__getitem__):
-            key = self.groups.key_of[node]
-            if key != node:
-                continue
+        for key in sorted(self.groups.by_key, key=self.order.position.__getitem__):
             domains = self._domains(self.groups.by_key[key])
             earlier = [other for domain in domains for other in by_domain.get(domain, [])]
             candidates = list(dict.fromkeys(map(self.groups.key_of.__getitem__, earlier)))

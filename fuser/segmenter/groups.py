@@ -11,16 +11,12 @@ from fuser.ir.printer import operation_name
 from fuser.segmenter.cuts import Cuts
 from fuser.segmenter.graph import OperationGraph
 from fuser.segmenter.places import Places, Spread
-from fuser.segmenter.profit import (
-    Limits,
-    Machine,
-    size_in_text,
-)
+from fuser.segmenter.profit import Limits, Machine
 from fuser.segmenter.refusal import Refusal
 from fuser.segmenter.rows import Rows, find_rows
 from fuser.segmenter.scatters import scatter_refusal
 from fuser.segmenter.traffic import bytes_moved, bytes_written, elements_of
-from fuser.segmenter.work import Arithmetic, arithmetic_of
+from fuser.segmenter.work import Arithmetic, arithmetic_of, size_in_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,10 +232,6 @@ class GroupMaker:
         """Whether a segment_set is in the group together with what reads it."""
         inside = frozenset(group.members)
         return any(not inside.isdisjoint(self.readers.get(value, ())) for value in group.requests)
-
-    def names(self, group: Group) -> str:
-        """The operations of a group, as a person reads them."""
-        return self.listed(group.members)
 
     def listed(self, members: Sequence[int]) -> str:
         """Some operations, as a person reads them; of many, only the ends."""

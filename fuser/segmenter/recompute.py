@@ -17,8 +17,8 @@ from fuser.ir.nodes import Operation, Pointwise, Value
 from fuser.segmenter.current_groups import CurrentGroups
 from fuser.segmenter.graph import POINT_OPERATIONS
 from fuser.segmenter.price import Price
-from fuser.segmenter.profit import operation_cost, repeated_cost
 from fuser.segmenter.traffic import bytes_moved, bytes_written
+from fuser.segmenter.work import operation_cost, repeated_cost
 
 MAX_REPEATED = 8
 """Operations that one value may take to make again."""
@@ -94,7 +94,8 @@ class Recomputation:
             points = self._points(key, value)
             once = points <= value.elements
             instructions = recipe.instructions if once else recipe.repeated
-            at_places = max(self._groups.elements_read(key, value) - points, 0)
+            read = self._groups.maker.elements_read(self._groups.by_key[key], value)
+            at_places = max(read - points, 0)
             again = recipe.repeated * at_places
             hidden[key] = min(again, self._hides(key))
             waited = again - hidden[key]
@@ -174,7 +175,8 @@ class Recomputation:
 
     def _hides(self, key: int) -> int:
         """Instructions for which a group still has time while it waits for memory."""
-        return max(self._groups.hides(key) - self._hidden.get(key, 0), 0)
+        hides = self._groups.prices.hides(self._groups.by_key[key])
+        return max(hides - self._hidden.get(key, 0), 0)
 
     def _crosses(self, value: Value) -> bool:
         return self._operations.node_of(value) is not None and value not in self._stored

@@ -19,16 +19,11 @@ from fractions import Fraction
 from fuser.ir.nodes import Cast, Operation, Pointwise, Reduce, Scan, Statement, Value
 from fuser.segmenter.atoms import NONE, AtomSet
 from fuser.segmenter.graph import OperationGraph, Read
-from fuser.segmenter.profit import (
-    Machine,
-    is_costly,
-    is_divided,
-    operation_cost,
-    repeated_cost,
-)
+from fuser.segmenter.profit import Machine
 from fuser.segmenter.refusal import Refusal
 from fuser.segmenter.row_guesses import in_memory, last_atoms, row_guesses, rows_alternate
 from fuser.segmenter.swept_twice import RowSweeps
+from fuser.segmenter.work import is_costly, is_divided, operation_cost, repeated_cost
 
 MAX_EPILOGUE = 1 << 16
 """Elements that one block may be left to finish after all rows are done."""
@@ -136,8 +131,9 @@ class _Walk:
         room = self._machine.room_of_row(in_columns=in_columns, in_parts=arrays)
         room = 0 if found.in_strips else room
         several_axes = self._machine.keeps_any_axes or not (arrays or in_columns)
-        walked = self._operations, self._kept, self._machine, room, self._row_bound
-        sweeps = RowSweeps(*walked, several_axes)
+        sweeps = RowSweeps(
+            self._operations, self._kept, self._machine, room, self._row_bound, several_axes
+        )
         twice, kept = sweeps.swept_twice(members)
         made = {out for member in members for out in self._operations.nodes[member].outs}
         is_alone = arrays or made.issuperset(kept) or not made.issuperset(twice)

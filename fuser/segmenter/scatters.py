@@ -38,11 +38,9 @@ def place_scattered(into: Mapping[Value, Value], placed: dict[Value, Strided]) -
 def scatter_refusal(
     operations: OperationGraph, members: Sequence[int], stores: Collection[Value]
 ) -> Refusal | None:
-    """Why nodes cannot share a kernel because of the scatters among them."""
+    """Why nodes cannot share a kernel because of the scatters among them, of which there are."""
     nodes = [operations.nodes[member] for member in members]
     scatters = [node for node in nodes if isinstance(node.op, Scatter)]
-    if not scatters or len(members) == 1:
-        return None
     if len(scatters) > 1:
         names = " and ".join(str(node.out) for node in scatters[:2])
         return Refusal(f"{names} are scattered over points of their own")

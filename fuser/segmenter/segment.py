@@ -17,7 +17,7 @@ from fuser.segmenter.bookends import (
     stride_orders,
 )
 from fuser.segmenter.current_groups import CurrentGroups
-from fuser.segmenter.graph import OperationGraph, build_graph, is_extern
+from fuser.segmenter.graph import build_graph, is_extern
 from fuser.segmenter.grouping import Grouping
 from fuser.segmenter.plan import AliasStep, Boundary, ExternStep, Segment, SegmentedFusion, Step
 from fuser.segmenter.profit import GPU, Machine
@@ -87,7 +87,7 @@ class _Segmenter:
         # What crosses from one group to another is stored too, through metadata where it is free.
         self._place(recomputation.crossing())
         empty = [key for key, stores in recomputation.stores.items() if not stores]
-        steps, boundaries = self._ordered_steps(operations, grouping, empty)
+        steps, boundaries = self._ordered_steps(grouping, empty)
         steps += self._alias_steps()
         log, placed = tuple(self._log), self._placed
         cost = sum(map(grouping.groups.cost, grouping.groups.by_key))
@@ -103,14 +103,15 @@ class _Segmenter:
         self._log += log
 
     def _ordered_steps(
-        self, operations: OperationGraph, grouping: Grouping, empty: Collection[int]
+        self, grouping: Grouping, empty: Collection[int]
     ) -> tuple[list[Step], tuple[Boundary, ...]]:
         """Kernels and torch operations, each after what it reads, and why the kernels are apart.
 
         Groups that are `empty` have nothing left to do.
         """
+        operations = grouping.groups.operations
         first_extern = len(operations.nodes)
-        in_definition = self._definition_order(operations, grouping.groups)
+        in_definition = self._definition_order(grouping.groups)
         in_order = grouping.order.execution_order(in_definition.__getitem__)
         order = [key for key in in_order if key not in empty]
         kernels = [key for key in order if key < first_extern]
@@ -121,7 +122,7 @@ class _Segmenter:
             for (first, second), reason in grouping.boundaries.items()
             if first in names and second in names
         )
-        made = {key: self._segment(operations, grouping.groups, key) for key in kernels}
+        made = {key: self._segment(grouping.groups, key) for key in kernels}
         refusals = _refusals(grouping, {key: words for key, (*_, words) in made.items()})
         steps: list[Step] = []
         for key in order:
@@ -137,9 +138,7 @@ class _Segmenter:
             steps.append(Segment(names[key], sub, memory, reason, atoms, kept, again, leaves))
         return steps, boundaries
 
-    def _definition_order(
-        self, operations: OperationGraph, groups: CurrentGroups
-    ) -> dict[int, int]:
+    def _definition_order(self, groups: CurrentGroups) -> dict[int, int]:
         """Where each step is in the definition: where its last operation is.
 
         Whoever wrote it used most values soon after they were made. Running all kernels that are
@@ -147,17 +146,18 @@ class _Segmenter:
         """
         made_at = {v: n for n, s in enumerate(self._fusion.statements) for v in s.outs}
         last: dict[int, int] = {}
+        operations = groups.operations
         for number, statement in enumerate((*operations.nodes, *operations.externs)):
             key = groups.step_of(number)
             last[key] = max(last.get(key, 0), made_at[statement.outs[0]])
         return last
 
     def _segment(
-        self, operations: OperationGraph, groups: CurrentGroups, key: int
+        self, groups: CurrentGroups, key: int
     ) -> tuple[Fusion, dict[Value, Strided], tuple[str, ...], str]:
         """The fusion of a segment, where its values lie, how they leave, and what it is called:
         without what only others make again."""
-        members = groups.by_key[key].members
+        operations, members = groups.operations, groups.by_key[key].members
         outs = [out for member in members for out in operations.nodes[member].outs]
         own = frozenset(outs)
         stores = [v for v in outs if self._is_stored(v)]

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from fuser import DataType, Fusion, FusionDefinition, errors
+from fuser.frontend.flattened import Inputs
 from fuser.frontend.handles import Handle
-from fuser.frontend.repro import Inputs, form_of
+from fuser.frontend.repro import form_of
 from fuser.runtime.call import alignment
 
 

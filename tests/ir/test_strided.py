@@ -26,8 +26,8 @@ from fuser.ir.strided import (
     dense,
     eager_memory,
     is_metadata,
+    order_of,
     row_major,
-    stride_order,
 )
 from fuser.ir.types import TensorType
 from tests.strategies import tensors
@@ -125,4 +125,4 @@ def test_an_order_that_is_asked_for_has_dimensions_of_one_element(order: tuple[i
     builder, value = operand(2, 1, 3, 4)
     (out,) = builder.add(StrideOrder(value, order))
     memory = eager_memory(builder.fusion.statements[0], {value: row_major(value)})
-    assert dense(out, stride_order(memory)) == memory
+    assert dense(out, order_of(memory)) == memory

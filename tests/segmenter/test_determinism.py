@@ -12,7 +12,8 @@ import torch
 from benchmarks.transformer import transformer
 from fuser.ir.strided import row_major
 from fuser.passes import PASSES
-from fuser.segmenter import draw, segment
+from fuser.segmenter import picture_of, segment
+from fuser.segmenter.draw import dot_text
 
 fusion = transformer(120)
 for rewrite in PASSES:
@@ -21,7 +22,7 @@ segmented = segment(fusion, {v: row_major(v) for v in fusion.inputs if v.is_tens
 print(*segmented.log, sep="\\n")
 print(*segmented.boundaries, sep="\\n")
 print(*segmented.steps, sep="\\n")
-print(draw(segmented))
+print(dot_text(picture_of(segmented)))
 """
 
 

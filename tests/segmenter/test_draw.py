@@ -7,8 +7,8 @@ import re
 
 from fuser import FusionDefinition
 from fuser.ir.nodes import Fusion, Output
-from fuser.segmenter import ExternStep, Segment, draw, draw_svg
-from fuser.segmenter.draw import render
+from fuser.segmenter import ExternStep, Segment, draw_svg
+from fuser.segmenter.draw import dot_text, render
 from fuser.segmenter.draw_svg import svg_file
 from fuser.segmenter.picture import Look, colour_of, picture_of
 from fuser.segmenter.traffic import byte_count
@@ -20,7 +20,7 @@ from tests.segmenter.drawn import all_cases, gelu_case, labels, matmul_case, met
 @all_cases
 def test_the_dot_text_has_every_operation_kernel_and_tensor(made):
     found = made()
-    text = draw(found)
+    text = dot_text(picture_of(found))
     assert all(f'label="{label}"' in text for label in labels(found))
     assert all(f"{kernel.name}: reads" in text for kernel in found.segments)
     head, *statements, tail, _ = text.split("\n")
@@ -36,7 +36,7 @@ def test_many_kernels_have_different_colours():
 
 @all_cases
 def test_metadata_outside_kernels_is_dashed_and_nothing_else(made):
-    text = draw(made())
+    text = dot_text(picture_of(made()))
     for node in picture_of(made()).nodes:
         (line,) = (s for s in text.splitlines() if s.startswith(f"  {node.name} ["))
         assert ("dashed" in line) is (node.look is Look.HOST)
@@ -55,8 +55,8 @@ def test_torch_calls_have_a_shape_of_their_own():
     assert any(isinstance(step, ExternStep) for step in found.steps)
     (node,) = (node for node in picture_of(found).nodes if node.look is Look.TORCH)
     assert node.label == ("T5 = matmul",)
-    assert f'{node.name} [label="T5 = matmul", shape=hexagon' in draw(found)
-    assert "run by torch" in draw(found)
+    assert f'{node.name} [label="T5 = matmul", shape=hexagon' in dot_text(picture_of(found))
+    assert "run by torch" in dot_text(picture_of(found))
 
 
 def test_edges_say_how_many_bytes_the_tensor_has():
@@ -116,7 +116,7 @@ def test_an_empty_fusion_is_an_empty_picture():
     x = meta(4)
     found = segmented(lambda fd: fd.add_output(fd.from_pytorch(x)), [x])
     assert [node.name for node in picture_of(found).nodes] == ["T0", "out_T0"]
-    assert "T0 -> out_T0" in draw(found)
+    assert "T0 -> out_T0" in dot_text(picture_of(found))
 
 
 # -- which drawing it becomes ----------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_an_empty_fusion_is_an_empty_picture():
 
 @all_cases
 def test_the_text_is_the_same_every_time(made):
-    assert draw(made()) == draw(made())
+    assert dot_text(picture_of(made())) == dot_text(picture_of(made()))
     assert render(made()) == render(made())
 
 
@@ -137,4 +137,4 @@ def test_it_is_svg(made):
 def test_a_picture_that_nobody_could_read_is_dot_text(monkeypatch):
     monkeypatch.setattr(draw_svg, "MOST", 5)
     found = gelu_case()
-    assert render(found) == (draw(found), ".dot")
+    assert render(found) == (dot_text(picture_of(found)), ".dot")

@@ -10,9 +10,10 @@ from fuser.ir.printer import operation_name
 from fuser.segmenter.graph import build_graph
 from fuser.segmenter.groups import Group, GroupMaker
 from fuser.segmenter.prices import Prices
-from fuser.segmenter.profit import GPU, PROCESSOR, Limits, Machine, size_in_text
+from fuser.segmenter.profit import GPU, PROCESSOR, Limits, Machine
 from fuser.segmenter.refusal import Refusal
 from fuser.segmenter.rows import Rows
+from fuser.segmenter.work import size_in_text
 from tests.definitions import defined
 from tests.segmented import concrete, memory_of
 
@@ -151,5 +152,5 @@ def test_other_domains_are_no_kernel_unless_related():
 
 def test_a_long_group_is_named_by_its_ends():
     made = maker(softmax, X)
-    assert made.names(made.of_nodes([0, 1])) == "T1=max, T2=sub"
-    assert made.names(made.of_nodes(range(5))) == "T1=max, T2=sub, ..., T5=truediv"
+    assert made.listed([0, 1]) == "T1=max, T2=sub"
+    assert made.listed(range(5)) == "T1=max, T2=sub, ..., T5=truediv"

@@ -17,11 +17,12 @@ from typing import Any
 import networkx as nx
 
 from fuser.integrations.support import Role
-from fuser.integrations.thunder.forms import Proxy, RefusedError, tensor_form
+from fuser.integrations.thunder.forms import Proxy
 from fuser.integrations.thunder.library import proxies
 from fuser.integrations.thunder.stretches import (
     Step,
     brings_gradients,
+    known_form,
     stretch_graphs,
     writes,
 )
@@ -149,13 +150,8 @@ def _may_repeat(step: Step, written: frozenset[str], by_torch: frozenset[str]) -
 
 
 def _nbytes(proxy: Proxy) -> int:
-    if not isinstance(proxy, proxies.TensorProxy):
-        return 1
-    try:
-        found = tensor_form(proxy)
-    except RefusedError:
-        return 1
-    return max(math.prod(found.sizes) * found.dtype.itemsize, 1)
+    found = known_form(proxy)
+    return 1 if found is None else max(math.prod(found.sizes) * found.dtype.itemsize, 1)
 
 
 def _written(forward: Sequence[Step]) -> frozenset[str]:

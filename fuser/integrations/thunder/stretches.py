@@ -25,6 +25,7 @@ from fuser.integrations.thunder.forms import (
     BoundSymbol,
     Proxy,
     RefusedError,
+    TensorForm,
     Trial,
     results_of,
     tensor_form,
@@ -64,19 +65,25 @@ def step_of(bsym: BoundSymbol) -> Step:
     return Step(bsym, trial(bsym))
 
 
+def known_form(proxy: Proxy) -> TensorForm | None:
+    """The form of a tensor; None of a number, and where it is known at the call only."""
+    if not isinstance(proxy, proxies.TensorProxy):
+        return None
+    try:
+        return tensor_form(proxy)
+    except RefusedError:
+        return None
+
+
 def stretches(steps: Sequence[Step]) -> list[list[Step]]:
-    """The stretches of a trace. What separates two of them ends the first."""
+    """The stretches of a trace, each up to a step before which what follows must not be done, nor
+    together with what is."""
     found: list[list[Step]] = [[]]
     for step in steps:
         found[-1].append(step)
-        if separates(step):
+        if brings_gradients(step) or writes(step):
             found.append([])
     return [stretch for stretch in found if stretch]
-
-
-def separates(step: Step) -> bool:
-    """Whether what follows a step must not be done before it, or together with what is."""
-    return brings_gradients(step) or writes(step)
 
 
 def writes(step: Step) -> bool:
@@ -144,14 +151,9 @@ class StretchGraph:
                 self._add(part, proxy, step.trial.support)
 
     def _fake(self, proxy: Proxy) -> torch.Tensor | None:
-        if not isinstance(proxy, proxies.TensorProxy):
-            return None
-        try:
-            found = tensor_form(proxy)
-        except RefusedError:
-            return None
+        found = known_form(proxy)
         with self._mode:
-            return found.empty()
+            return None if found is None else found.empty()
 
 
 @dataclass(frozen=True, slots=True)
