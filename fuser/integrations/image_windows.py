@@ -1,4 +1,5 @@
-"""Windows of images, [..., height, width]: their elements, and the windows of each element.
+"""Windows of images, [..., height, width] or [..., depth, height, width]: their elements, and the
+windows of each element.
 
 A window's elements are slices of the padded image with steps. An element has few windows, and
 those that are the m-th before the last one to have it, for all elements, are the results repeated
@@ -8,7 +9,6 @@ image and its padding counts, and no more.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,13 +21,13 @@ from fuser.ir.shapes import places
 
 _aten: Any = torch.ops.aten
 
-MOST_ELEMENTS = 25
+MOST_ELEMENTS = 27
 """Windows of more are torch's where they overlap: each element is code of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowAxis:
-    """One of the two dimensions of an image, as windows go along it.
+    """One of the dimensions of an image, as windows go along it.
 
     Where tracing left `size` open, `windows` is so too, and nothing is asked that would decide it.
     """
@@ -112,16 +112,17 @@ class WindowAxis:
 
 
 def window_axes(
+    rank: int,
     x: torch.Tensor,
     kernel: Sequence[int],
     stride: Sequence[int],
     padding: Sequence[int],
     ceil_mode: bool,
 ) -> list[WindowAxis] | None:
-    """Height and width; None where there are no windows."""
-    sizes = x.shape[-2:]
-    kernels, strides, paddings = (pair(given) for given in (kernel, stride or kernel, padding))
-    given = zip((x.dim() - 2, x.dim() - 1), sizes, kernels, strides, paddings, strict=True)
+    """The last `rank` dimensions; None where there are no windows."""
+    dims = range(x.dim() - rank, x.dim())
+    numbers = (of_each(rank, given) for given in (kernel, stride or kernel, padding))
+    given = zip(dims, x.shape[-rank:], *numbers, strict=True)
     axes = [_axis(*each, ceil_mode=ceil_mode) for each in given]
     return axes if all(axis.windows > 0 for axis in axes) else None
 
@@ -140,14 +141,23 @@ def _axis(
     return WindowAxis(dim, size, kernel, stride, padding, windows, ceil_mode)
 
 
-def few_elements(axes: Sequence[WindowAxis]) -> bool:
-    """Whether windows are small enough to be code."""
-    return math.prod(axis.kernel for axis in axes) <= MOST_ELEMENTS
+def shares(sizes: Sequence[int], windows: Sequence[int]) -> list[int] | None:
+    """Elements of each window along each dimension; None if some would have more than others."""
+    if not all(type(number) is int and number > 0 for number in (*sizes, *windows)):
+        return None
+    parts = [divmod(size, count) for size, count in zip(sizes, windows, strict=True)]
+    return None if any(rest for _, rest in parts) else [each for each, _ in parts]
 
 
-def pair(given: int | Sequence[int]) -> tuple[int, int]:
+def elements(axes: Sequence[WindowAxis]) -> int:
+    """How many a window has, along these dimensions."""
+    return math.prod(axis.kernel for axis in axes)
+
+
+def of_each(rank: int, given: int | Sequence[int]) -> tuple[int, ...]:
+    """A number for each dimension, where one may be given for all."""
     numbers = (given,) if isinstance(given, int) else tuple(given)
-    return (numbers[0], numbers[-1])
+    return numbers if len(numbers) == rank else numbers * rank
 
 
 def padded_image(x: torch.Tensor, axes: Sequence[WindowAxis], fill: float) -> torch.Tensor:
@@ -173,9 +183,7 @@ def widened(x: torch.Tensor) -> torch.Tensor:
 
 
 def sum_over_windows(
-    axes: Sequence[WindowAxis], term: Callable[[tuple[int, int]], torch.Tensor]
+    axes: Sequence[WindowAxis], term: Callable[[tuple[int, ...]], torch.Tensor]
 ) -> torch.Tensor:
-    rows, columns = axes
-    backs = itertools.product(range(rows.most_windows), range(columns.most_windows))
-    first, *others = map(term, backs)
+    first, *others = map(term, places([axis.most_windows for axis in axes]))
     return sum(others, first)

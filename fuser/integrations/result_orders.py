@@ -49,9 +49,15 @@ def _second(grad: torch.Tensor, x: torch.Tensor, *others: Any) -> torch.memory_f
 _ORDERS: dict[Any, Order] = {
     **dict.fromkeys(
         (
+            _aten._adaptive_avg_pool3d.default,
+            _aten._adaptive_avg_pool3d_backward.default,
             _aten._log_softmax_backward_data.default,
             _aten._softmax_backward_data.default,
+            _aten.adaptive_max_pool3d.default,
+            _aten.adaptive_max_pool3d_backward.default,
             _aten.angle.default,
+            _aten.avg_pool3d.default,
+            _aten.avg_pool3d_backward.default,
             _aten.baddbmm.default,
             _aten.diag_embed.default,
             _aten.glu_backward.default,
@@ -76,6 +82,7 @@ _ORDERS: dict[Any, Order] = {
             _aten.avg_pool2d.default,
             _aten.channel_shuffle.default,
             _aten.max_pool2d_with_indices.default,
+            _aten.max_pool3d_with_indices.default,
             _aten.max_unpool2d.default,
             _aten.native_batch_norm.default,
         ),
@@ -88,6 +95,7 @@ _ORDERS: dict[Any, Order] = {
             _aten.avg_pool2d_backward.default,
             _aten.batch_norm_backward.default,
             _aten.max_pool2d_with_indices_backward.default,
+            _aten.max_pool3d_with_indices_backward.default,
             _aten.native_batch_norm_backward.default,
             _aten.reflection_pad2d_backward.default,
             _aten.replication_pad2d_backward.default,

@@ -145,7 +145,7 @@ def test_rolled_elements_are_read_where_they_are(columns: int, shifts: Any, dims
 
 @pytest.mark.parametrize("shape", [(3, 29), (29,), (2, 29, 3)])
 @pytest.mark.parametrize(
-    ("size", "step"), [(8, 4), (5, 2), (7, 7), (3, 5), (6, 1), (27, 1), (29, 1)]
+    ("size", "step"), [(8, 4), (5, 2), (7, 7), (3, 5), (6, 1), (28, 1), (29, 1)]
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_windows_give_back_their_strides(
@@ -170,7 +170,7 @@ def test_windows_give_back_their_strides(
     rounding = 1e-5 if dtype is torch.float32 else 3e-2
     torch.testing.assert_close(found, expected, rtol=rounding, atol=rounding)
     _, backward = dynamo.reports()
-    assert (backward.percent == 100.0) == (size != 27), "of 27 to an element, torch's operation"
+    assert (backward.percent == 100.0) == (size != 28), "of 28 to an element, torch's operation"
     kernels = [kernel for part in backward.partitions for kernel in part.plan().kernels]
     assert not any("index_add" in kernel.operations for kernel in kernels)
 

@@ -147,7 +147,7 @@ def test_an_optimizer_on_lists_updates_its_parameters() -> None:
 POOLED = [
     {"kernel_size": 2},
     {"kernel_size": 3, "stride": 2, "padding": 1},
-    {"kernel_size": 3, "stride": 1, "padding": 1},
+    {"kernel_size": 2, "stride": 1, "padding": 1},
     {"kernel_size": (2, 3), "stride": (3, 1)},
     {"kernel_size": (3, 2), "stride": 2, "padding": (1, 0)},
     {"kernel_size": 2, "stride": 3},

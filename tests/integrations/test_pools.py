@@ -1,0 +1,221 @@
+"""Pools of images [..., depth, height, width], and what of pools is torch's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - its name everywhere
+
+from fuser.integrations import dynamo
+
+Pool = Callable[..., Any]
+
+
+def results(pool: Pool, x: torch.Tensor) -> list[torch.Tensor]:
+    """What a pool gives, its places too where it has them, and the gradient."""
+    given = x.detach().clone().requires_grad_()
+    made = pool(given)
+    made = list(made) if isinstance(made, tuple) else [made]
+    weights = torch.linspace(-1, 1, made[0].numel()).view(made[0].shape).to(x.dtype)
+    gradient = torch.autograd.grad(made[0], given, weights)
+    return [each.detach() for each in (*made, *gradient)]
+
+
+def assert_pooled(pool: Pool, x: torch.Tensor, wanted: list[torch.Tensor] | None = None) -> None:
+    """The numbers of eager, lying as they do there, and all of them in partitions."""
+    dynamo.clear_reports()
+    wanted = results(pool, x) if wanted is None else wanted
+    found = results(torch.compile(pool, backend="fuser", dynamic=False), x)
+    half = x.dtype is torch.bfloat16
+    rounding = {"rtol": 1e-2, "atol": 1e-2} if half else {"rtol": 1e-5, "atol": 1e-5}
+    torch.testing.assert_close(found, wanted, **rounding, equal_nan=True)
+    assert [each.stride() for each in found] == [each.stride() for each in wanted]
+    assert {report.percent for report in dynamo.reports()} == {100.0}
+
+
+def left(pool: Pool, x: torch.Tensor) -> list[tuple[str, str]]:
+    """What of a pool and its gradient is torch's, and why; the numbers are eager's."""
+    dynamo.clear_reports()
+    found = results(torch.compile(pool, backend="fuser"), x)
+    torch.testing.assert_close(found, results(pool, x))
+    entries = [entry for report in dynamo.reports() for entry in report.uncovered]
+    return [(entry.overload, entry.reason) for entry in entries]
+
+
+def volume(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Few numbers, many of them equal, some that are none, and a channel of the least."""
+    x = torch.randint(-2, 3, sizes).to(dtype)
+    x[0, 0, ::2, ::3, ::4] = torch.nan
+    x[-1, -1] = -torch.inf
+    return x
+
+
+def with_places(**options: Any) -> Pool:
+    return lambda x: F.max_pool3d(x, **options, return_indices=True)
+
+
+POOLED: list[dict[str, Any]] = [
+    {"kernel_size": 2},
+    {"kernel_size": (1, 2, 3)},
+    {"kernel_size": 3, "stride": 2, "padding": 1},
+    {"kernel_size": (1, 3, 3), "stride": (1, 2, 2), "padding": (0, 1, 1)},
+    {"kernel_size": (3, 2, 1), "stride": (1, 3, 2), "padding": (1, 0, 0)},
+    {"kernel_size": (2, 3, 2), "stride": (2, 2, 3), "padding": (1, 1, 0), "ceil_mode": True},
+    {"kernel_size": (2, 4, 2), "stride": (3, 5, 3), "padding": (0, 2, 1), "ceil_mode": True},
+    {"kernel_size": (2, 1, 5), "stride": (2, 1, 40), "padding": (1, 0, 0), "ceil_mode": True},
+]
+
+
+@pytest.mark.parametrize("options", POOLED)
+def test_largest_elements_of_volumes_and_their_places(options: dict[str, Any]) -> None:
+    assert_pooled(with_places(**options), volume(2, 3, 6, 9, 11))
+    assert_pooled(with_places(**options), torch.randn(3, 6, 9, 11))
+
+
+@pytest.mark.parametrize("divisor", [None, 5])
+@pytest.mark.parametrize("with_padding", [True, False])
+@pytest.mark.parametrize("options", [*POOLED, {"kernel_size": 3, "stride": 1, "padding": 1}])
+def test_means_of_volumes(options: dict[str, Any], with_padding: bool, divisor: int | None) -> None:
+    options = {**options, "count_include_pad": with_padding, "divisor_override": divisor}
+    assert_pooled(lambda x: F.avg_pool3d(x, **options), torch.randn(2, 3, 6, 9, 11))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel_size": (6, 9, 11)},
+        {"kernel_size": (2, 9, 11), "stride": 1},
+        {"kernel_size": (3, 4, 5), "padding": (1, 2, 2), "count_include_pad": False},
+        {"kernel_size": (3, 9, 2), "stride": (1, 9, 2), "ceil_mode": True},
+    ],
+)
+def test_means_of_large_volumes_side_by_side(options: dict[str, Any]) -> None:
+    assert_pooled(lambda x: F.avg_pool3d(x, **options) * 2, torch.randn(2, 6, 9, 11))
+
+
+SHARED = [
+    lambda x: F.adaptive_avg_pool3d(x, (2, 4, 3)),
+    lambda x: F.adaptive_avg_pool3d(x, (4, 8, 12)),
+    lambda x: F.adaptive_avg_pool3d(x, (1, 2, 1)),
+    lambda x: F.adaptive_max_pool3d(x, (2, 4, 6), return_indices=True),
+    lambda x: F.adaptive_max_pool3d(x, (4, 8, 12), return_indices=True),
+    lambda x: F.adaptive_max_pool3d(x, 1, return_indices=True),
+]
+"""Pools that are given how many windows there are; of images of 4 by 8 by 12, of one size."""
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("pool", SHARED)
+def test_so_many_volumes(pool: Pool, dtype: torch.dtype, channels_last: bool) -> None:
+    order = torch.channels_last_3d if channels_last else torch.contiguous_format
+    assert_pooled(pool, volume(2, 3, 4, 8, 12, dtype=dtype).contiguous(memory_format=order))
+
+
+@pytest.mark.parametrize("pool", [F.avg_pool3d, with_places])
+@pytest.mark.parametrize("order", [(0, 4, 1, 2, 3), (3, 4, 0, 1, 2), (4, 3, 2, 1, 0)])
+@pytest.mark.parametrize("kernel", [2, (1, 3, 2)])
+def test_volumes_that_lie_otherwise_lie_as_torchs(
+    pool: Any, order: tuple[int, ...], kernel: Any
+) -> None:
+    shape = [(2, 4, 6, 7, 5)[order.index(dim)] for dim in range(5)]
+    x = torch.randn(shape).permute(order)
+    assert_pooled(with_places(kernel_size=kernel) if pool is with_places else pool_of(kernel), x)
+
+
+def pool_of(kernel: Any) -> Pool:
+    return lambda x: F.avg_pool3d(x, kernel)
+
+
+@pytest.mark.parametrize("options", POOLED[:5])
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_largest_elements_of_16_bits(options: dict[str, Any], channels_last: bool) -> None:
+    order = torch.channels_last_3d if channels_last else torch.contiguous_format
+    x = volume(2, 3, 6, 9, 11, dtype=torch.bfloat16).contiguous(memory_format=order)
+    if channels_last:
+        x[-1, -1] = 0  # of windows of -inf only, eager has places in the first layer, wherever
+    if options["kernel_size"] == 3:
+        reasons = left(with_places(**options), x.nan_to_num(0, 0, 0))
+        assert [reason.startswith("its windows") for _, reason in reasons] == [True, True]
+    else:
+        assert_pooled(with_places(**options), x)
+
+
+def test_means_of_16_bits_which_eager_has_on_no_processor() -> None:
+    def pool(x: torch.Tensor) -> torch.Tensor:
+        return F.avg_pool3d(x, 3, 2, 1)
+
+    x = torch.randn(2, 3, 6, 9, 11).bfloat16()
+    wanted = [each.bfloat16() for each in results(pool, x.float())]
+    assert_pooled(pool, x, wanted)
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        lambda x: F.avg_pool3d(x, 2),
+        with_places(kernel_size=2),
+        lambda x: F.adaptive_avg_pool3d(x, 2),
+    ],
+)
+def test_no_volumes(pool: Pool) -> None:
+    x = torch.randn(0, 3, 4, 6, 8)
+    found = torch.compile(pool, backend="fuser", dynamic=False)(x)
+    torch.testing.assert_close(found, pool(x))
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_volumes_of_any_size(dynamic: bool | None) -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        means = F.avg_pool3d(x, 2, 2, 1, ceil_mode=True, count_include_pad=False)
+        largest = F.max_pool3d(x.sin(), 3, 2, 1)
+        return means.sum() * 2, largest
+
+    dynamo.clear_reports()
+    compiled = torch.compile(function, backend="fuser", dynamic=dynamic)
+    for sizes in ((2, 3, 6, 9, 11), (3, 3, 7, 8, 5), (5, 3, 4, 6, 7)):
+        x = torch.randn(sizes, requires_grad=True)
+        (wanted, found) = (run(x) for run in (function, compiled))
+        torch.testing.assert_close(found, wanted)
+        gradients = [
+            torch.autograd.grad(each[0] + each[1].square().sum(), x) for each in (wanted, found)
+        ]
+        torch.testing.assert_close(gradients[1], gradients[0])
+    assert not [entry for report in dynamo.reports() for entry in report.uncovered]
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        lambda x: F.max_pool3d(x, 2, dilation=2),
+        lambda x: F.max_pool3d(x, (1, 2, 2), dilation=(1, 2, 1)),
+        lambda x: F.max_pool3d(x, 4, 2),
+        lambda x: F.avg_pool3d(x, 4, 2),
+        lambda x: F.adaptive_avg_pool3d(x, 3),
+        lambda x: F.adaptive_max_pool3d(x, 3),
+        lambda x: F.adaptive_max_pool3d(x, 2),
+    ],
+)
+def test_other_volumes_are_torchs_and_say_why(pool: Pool) -> None:
+    forward, backward = left(pool, torch.randn(2, 3, 8, 8, 10))
+    assert forward[1].startswith("its windows")
+    assert backward[1].startswith("its windows")
+
+
+@pytest.mark.parametrize(
+    ("pool", "sizes"),
+    [
+        (lambda x: F.max_pool1d(x, 5, 1, 2), (3, 40)),
+        (lambda x: F.max_pool2d(x, 3, 1, 1), (2, 3, 9, 11)),
+        (lambda x: F.max_pool3d(x, 3, 1, 1), (2, 3, 6, 9, 11)),
+    ],
+)
+def test_gradients_of_elements_that_many_windows_may_choose_are_torchs(
+    pool: Pool, sizes: tuple[int, ...]
+) -> None:
+    ((overload, reason),) = left(pool, torch.randn(sizes))
+    assert "_backward" in overload
+    assert reason.endswith("or its elements are in more than 4 of them")
