@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fuser.segmenter.profit import PROCESSOR
+from fuser.segmenter.machine import PROCESSOR
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fuser.schedule.cpu_parameters import ProcessorParameters
-from fuser.segmenter.profit import PROCESSOR
+from fuser.segmenter.machine import PROCESSOR
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from fuser.segmenter.draw import render
 from fuser.segmenter.draw_svg import STYLE, Remark, drawing_of, is_legible
+from fuser.segmenter.machine import GPU, PROCESSOR, Machine
 from fuser.segmenter.picture import Look, Node, colour_of, picture_of
 from fuser.segmenter.plan import (
     AliasStep,
@@ -11,7 +12,6 @@ from fuser.segmenter.plan import (
     Step,
     Update,
 )
-from fuser.segmenter.profit import GPU, PROCESSOR, Machine
 from fuser.segmenter.segment import segment
 from fuser.segmenter.traffic import (
     byte_count,

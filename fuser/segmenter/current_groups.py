@@ -11,9 +11,9 @@ from fuser.ir.nodes import Value
 from fuser.ir.printer import operation_name
 from fuser.segmenter.graph import OperationGraph
 from fuser.segmenter.groups import Group, GroupMaker
+from fuser.segmenter.machine import Machine
 from fuser.segmenter.price import Price, saved
 from fuser.segmenter.prices import Prices
-from fuser.segmenter.profit import Machine
 from fuser.segmenter.refusal import Refusal
 
 

@@ -19,8 +19,8 @@ from fuser.ir.nodes import Cat, Pad, Statement, static
 from fuser.ir.pointwise import COSTLY
 from fuser.segmenter.atoms import Dimension
 from fuser.segmenter.graph import OperationGraph
+from fuser.segmenter.machine import Machine
 from fuser.segmenter.places import HERE, Place, Places, Spread
-from fuser.segmenter.profit import Machine
 from fuser.segmenter.refusal import Refusal
 from fuser.segmenter.work import operation_cost, size_in_text
 

@@ -19,9 +19,9 @@ from fuser.segmenter.boundary_moves import BoundaryMoves
 from fuser.segmenter.current_groups import CurrentGroups
 from fuser.segmenter.graph import OperationGraph
 from fuser.segmenter.groups import Group
+from fuser.segmenter.machine import Machine
 from fuser.segmenter.neighbours import neighbouring_nodes
 from fuser.segmenter.order import MergeOrder
-from fuser.segmenter.profit import Machine
 from fuser.segmenter.refusal import Refusal
 
 SIDE_BY_SIDE = 8

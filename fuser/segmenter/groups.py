@@ -10,8 +10,8 @@ from fuser.ir.nodes import Cast, Pointwise, Scatter, Value
 from fuser.ir.printer import operation_name
 from fuser.segmenter.cuts import Cuts
 from fuser.segmenter.graph import OperationGraph
+from fuser.segmenter.machine import Limits, Machine
 from fuser.segmenter.places import Places, Spread
-from fuser.segmenter.profit import Limits, Machine
 from fuser.segmenter.refusal import Refusal
 from fuser.segmenter.rows import Rows, find_rows
 from fuser.segmenter.scatters import scatter_refusal

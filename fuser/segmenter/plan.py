@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fuser.ir.nodes import Fusion, Value
 from fuser.ir.strided import Address, Strided, address_of
 from fuser.segmenter.atoms import Atoms, AtomSet
-from fuser.segmenter.profit import Machine
+from fuser.segmenter.machine import Machine
 from fuser.segmenter.traffic import bytes_moved, bytes_written, elements_read, elements_written
 
 

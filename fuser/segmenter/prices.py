@@ -19,9 +19,9 @@ from fuser.ir.nodes import Statement
 from fuser.segmenter.atoms import AtomSet
 from fuser.segmenter.cuts import joints
 from fuser.segmenter.groups import Group, GroupMaker
+from fuser.segmenter.machine import MOST_PARTS, Machine
 from fuser.segmenter.places import ALL, HERE, Spread
 from fuser.segmenter.price import Price
-from fuser.segmenter.profit import MOST_PARTS, Machine
 from fuser.segmenter.rows import Rows
 from fuser.segmenter.traffic import bytes_moved
 from fuser.segmenter.work import Arithmetic, arithmetic_of, is_costly, repeated_cost

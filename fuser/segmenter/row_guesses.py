@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from fuser.ir.nodes import Value, operands
 from fuser.segmenter.atoms import NONE, AtomSet
 from fuser.segmenter.graph import OperationGraph
-from fuser.segmenter.profit import Machine
+from fuser.segmenter.machine import Machine
 
 
 def row_guesses(

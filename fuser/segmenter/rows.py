@@ -19,7 +19,7 @@ from fractions import Fraction
 from fuser.ir.nodes import Cast, Operation, Pointwise, Reduce, Scan, Statement, Value
 from fuser.segmenter.atoms import NONE, AtomSet
 from fuser.segmenter.graph import OperationGraph, Read
-from fuser.segmenter.profit import Machine
+from fuser.segmenter.machine import Machine
 from fuser.segmenter.refusal import Refusal
 from fuser.segmenter.row_guesses import in_memory, last_atoms, row_guesses, rows_alternate
 from fuser.segmenter.swept_twice import RowSweeps

@@ -19,8 +19,8 @@ from fuser.segmenter.bookends import (
 from fuser.segmenter.current_groups import CurrentGroups
 from fuser.segmenter.graph import build_graph, is_extern
 from fuser.segmenter.grouping import Grouping
+from fuser.segmenter.machine import GPU, Machine
 from fuser.segmenter.plan import AliasStep, Boundary, ExternStep, Segment, SegmentedFusion, Step
-from fuser.segmenter.profit import GPU, Machine
 from fuser.segmenter.recompute import Recomputation
 from fuser.segmenter.sampled_variances import sample_variances
 from fuser.segmenter.scatters import place_scattered, scattered_into

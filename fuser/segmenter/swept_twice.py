@@ -16,7 +16,7 @@ from fractions import Fraction
 from fuser.ir.nodes import Reduce, Value
 from fuser.segmenter.atoms import AtomSet
 from fuser.segmenter.graph import OperationGraph
-from fuser.segmenter.profit import Machine
+from fuser.segmenter.machine import Machine
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from fuser.ir.pointwise import COMPARISONS, COSTLY, TABLE
 from fuser.ir.random_numbers import COST
 from fuser.segmenter.atoms import AtomSet
 from fuser.segmenter.graph import OperationGraph
+from fuser.segmenter.machine import WIDE, Machine
 from fuser.segmenter.places import ALL
-from fuser.segmenter.profit import WIDE, Machine
 
 _LINE = 64
 """The least elements beside each other that are read as a line, whatever is chosen."""

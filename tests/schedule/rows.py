@@ -27,7 +27,7 @@ from fuser.schedule.tree.expressions import Call, Convert
 from fuser.schedule.tree.row_statements import Keep, Kept
 from fuser.schedule.tree.statements import CheckedIndex, Let, Load
 from fuser.segmenter import GPU, Segment, segment
-from fuser.segmenter.profit import Machine
+from fuser.segmenter.machine import Machine
 from tests.definitions import Define, defined
 from tests.segmented import concrete, memory_of
 

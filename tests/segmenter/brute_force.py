@@ -24,8 +24,8 @@ from fuser.segmenter.bookends import (
 )
 from fuser.segmenter.graph import OperationGraph, build_graph, is_extern
 from fuser.segmenter.groups import Group, GroupMaker
+from fuser.segmenter.machine import Machine
 from fuser.segmenter.prices import Prices
-from fuser.segmenter.profit import Machine
 from fuser.segmenter.refusal import Refusal
 
 

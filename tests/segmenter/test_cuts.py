@@ -16,7 +16,7 @@ from fuser.schedule.points.cpu import schedule_cpu
 from fuser.schedule.tree.loop_printer import print_nest
 from fuser.segmenter import GPU, PROCESSOR, SegmentedFusion, segment
 from fuser.segmenter.cuts import joints
-from fuser.segmenter.profit import Machine
+from fuser.segmenter.machine import Machine
 from tests.segmented import concrete, memory_of, run_segmented
 from tests.segmenter.definition import refusals
 

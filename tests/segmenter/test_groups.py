@@ -9,8 +9,8 @@ from fuser.ir.nodes import Fusion
 from fuser.ir.printer import operation_name
 from fuser.segmenter.graph import build_graph
 from fuser.segmenter.groups import Group, GroupMaker
+from fuser.segmenter.machine import GPU, PROCESSOR, Limits, Machine
 from fuser.segmenter.prices import Prices
-from fuser.segmenter.profit import GPU, PROCESSOR, Limits, Machine
 from fuser.segmenter.refusal import Refusal
 from fuser.segmenter.rows import Rows
 from fuser.segmenter.work import size_in_text

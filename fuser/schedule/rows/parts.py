@@ -19,7 +19,7 @@ from fuser.schedule.code.resolve import resolve
 from fuser.schedule.code.row_body import Code, Sweep
 from fuser.schedule.indices.index import Axis, Index, Variable, index_of, of_axis
 from fuser.schedule.indices.rewrites import rewrite
-from fuser.segmenter.profit import MOST_PARTS
+from fuser.segmenter.machine import MOST_PARTS
 
 
 @dataclass(frozen=True, slots=True)

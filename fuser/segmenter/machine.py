@@ -1,6 +1,4 @@
-"""What a kernel costs on a machine, in bytes of its memory; a merge's profit is what it saves of
-that.
-"""
+"""The machines that are decided for: what a kernel costs on one, in bytes of its memory."""
 
 from __future__ import annotations
 
