@@ -124,7 +124,13 @@ def _clone(node: Node) -> Node | None:
     old, new = tensor_of(source), tensor_of(node)
     if not same_numbers(old.stride(), new.stride()) or needs_memory(node, source):
         return None
-    return source
+    return source if _same_laziness(old, new) else None
+
+
+def _same_laziness(old: torch.Tensor, new: torch.Tensor) -> bool:
+    """Whether both are lazy conjugates or negations, or neither: a copy of one is none, and torch
+    has no view of one as pairs of numbers."""
+    return (old.is_conj(), old.is_neg()) == (new.is_conj(), new.is_neg())
 
 
 def _add(node: Node) -> Node | None:
@@ -165,7 +171,9 @@ def _instead(node: Node, source: Node) -> Node | None:
     if old.dtype != new.dtype or old.device != new.device or not same_numbers(old.shape, new.shape):
         return None
     placed = source if same_numbers(old.stride(), new.stride()) else _laid_out(node, source)
-    if placed is None or not needs_memory(node, source):
+    if placed is None:
+        return None
+    if _same_laziness(tensor_of(placed), new) and not needs_memory(node, source):
         return placed
     return node.graph.call_function(_aten.clone.default, (placed,))
 

@@ -71,6 +71,16 @@ def test_a_given_gradient_may_be_a_lazy_conjugate_or_negation() -> None:
         torch.testing.assert_close(grad, given * 2)
 
 
+@pytest.mark.parametrize("resolved", [torch.Tensor.clone, torch.Tensor.resolve_conj, "copy_"])
+def test_a_copy_of_a_lazy_conjugate_is_none(resolved: Any) -> None:
+    def function(z: torch.Tensor) -> torch.Tensor:
+        lazy = z.conj()
+        copy = torch.empty_like(z).copy_(lazy) if resolved == "copy_" else resolved(lazy)
+        return torch.view_as_real(copy).sin().sum(0) + (lazy * z).real.sum()
+
+    agree(function, torch.randn(3, 4, dtype=torch.complex64))
+
+
 def test_pairs_that_are_reduced_are_torchs_view() -> None:
     def function(z: torch.Tensor) -> torch.Tensor:
         return torch.view_as_real(z.exp()).flatten(-2).softmax(-1)
