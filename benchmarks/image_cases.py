@@ -50,6 +50,21 @@ def shrunk(image: torch.Tensor) -> torch.Tensor:
     return (small - 0.45) / 0.22
 
 
+def enlarged(scores: torch.Tensor) -> torch.Tensor:
+    """Segmentation: scores of classes, as large as the images that they were made of."""
+    return F.interpolate(scores, scale_factor=8, mode="bilinear", align_corners=False)
+
+
+def enlarged_last(image: torch.Tensor) -> torch.Tensor:
+    """Decoders: [batch, height, width, channels], twice as large, with channels first."""
+    return F.interpolate(image.permute(0, 3, 1, 2), scale_factor=2, mode="bilinear").relu()
+
+
+def halved_volumes(volume: torch.Tensor) -> torch.Tensor:
+    """The largest of 2 by 2 by 2 in [batch, channels, depth, height, width]."""
+    return F.max_pool3d(volume, 2)
+
+
 def shrunk_to_nearest(image: torch.Tensor) -> torch.Tensor:
     """Images of 224 by 224 of their nearest pixels, of mean 0 and variance 1."""
     return (F.interpolate(image, size=(224, 224), mode="nearest") - 0.45) / 0.22
@@ -108,6 +123,9 @@ IMAGES = (
     Function("shrunk images", shrunk, normal((4, 3, 384, 384))),
     Function("31 taps", filtered, normal((64, 8192), (31,)), trained=False),
     Function("decay of words", decaying, normal((4, 4, 256, 256))),
+    Function("enlarged images", enlarged, normal((2, 21, 64, 64))),
+    Function("enlarged, last", enlarged_last, normal((4, 48, 48, 64))),
+    Function("halved volumes", halved_volumes, normal((2, 16, 32, 64, 64))),
     Function("shrunk to nearest", shrunk_to_nearest, normal((4, 3, 384, 384))),
     Function("small patches", small_patches, normal((8, 3, 224, 224))),
     Function("mixup", mixed_up, lambda: (torch.randn(32, 3, 112, 112), torch.randperm(32))),
