@@ -12,6 +12,7 @@ no whole number: by one, they are slices.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -26,25 +27,25 @@ _CUBIC_A = -0.75
 
 
 def resized(x: torch.Tensor, mode: str, resizes: Sequence[Resize]) -> torch.Tensor:
-    """`x` [batch, channels, ...] with other sizes; what has 16 bits is computed in float32."""
-    wide = torch.promote_types(x.dtype, torch.float32)
+    """`x` [batch, channels, ...] with other sizes; what has 16 bits is computed in float32.
+
+    Channels that are last in memory are the last dimension of what is interpolated.
+    """
     along = _cubic if mode == "bicubic" else _linear_or_summed
-    made = x.to(wide)
+    is_last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
+    is_last &= not x.is_contiguous()
+    made = x.to(torch.promote_types(x.dtype, torch.float32))
+    made = made.permute(0, 2, 3, 1) if is_last else made
     for resize in resizes:
         if resize.changes:
-            made = along(made, resize)
-    return _laid_as(x, made.to(x.dtype))
+            made = along(made, replace(resize, dim=resize.dim - 1) if is_last else resize)
+    made = made.permute(0, 3, 1, 2) if is_last else made
+    layout = torch.channels_last if is_last else torch.contiguous_format
+    return made.to(x.dtype).contiguous(memory_format=layout)
 
 
 def nearest_line(*operands: Any, **options: Any) -> torch.Tensor:
     return functional.interpolate(*operands, **options).contiguous()
-
-
-def _laid_as(x: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
-    """What is made of `x`, with channels last in memory if those of `x` are."""
-    is_last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
-    layout = torch.channels_last if is_last and not x.is_contiguous() else torch.contiguous_format
-    return made.contiguous(memory_format=layout)
 
 
 def _linear_or_summed(x: torch.Tensor, resize: Resize) -> torch.Tensor:
@@ -82,7 +83,7 @@ def _summed(gradient: torch.Tensor, resize: Resize, readers: Readers) -> torch.T
         term = read * resize.along(weight, gradient.dim())
         total = term if total is None else total + term
     assert total is not None
-    return _laid_as(gradient, total)
+    return total
 
 
 def _linear(x: torch.Tensor, resize: Resize) -> torch.Tensor:
