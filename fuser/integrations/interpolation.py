@@ -1,7 +1,7 @@
 """Lines that are interpolated, one dimension of an image after the other: what is traced of them.
 
-    y[i] = sum of hat(place(i) - j) x[j] over j      hat(d) = max(0, 1 - |d|)
-    x'[j] = sum of hat(place(i) - j) y'[i] over i    those that read j, which neighbour each other
+    y[i] = sum of w(place(i) - j) x[j] over j      linear: w(d) = max(0, 1 - |d|)
+    x'[j] = sum of w(place(i) - j) y'[i] over i    those that read j, which neighbour each other
 
 As many readers are taken of all elements, those that are too many with a weight of 0. So nothing is
 added in memory, as where every element of the result adds to what it has read, and both dimensions
@@ -11,111 +11,220 @@ no whole number: by one, they are slices.
 
 from __future__ import annotations
 
+import struct
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast
 
 import torch
-from torch.nn import functional
 
-from fuser.integrations.line_readers import Readers, Resize, readers_of
+from fuser.integrations.line_readers import Readers, readers_of
 
 _aten: Any = torch.ops.aten
 
 _CUBIC_A = -0.75
 """The free coefficient of the cubic convolution, as torch has it."""
+_NONE = 1e-9
+"""Up to this, a weight is none."""
+_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+_Numbers = TypeVar("_Numbers", float, torch.Tensor)
 
 
-def resized(x: torch.Tensor, mode: str, resizes: Sequence[Resize]) -> torch.Tensor:
+def resized(x: torch.Tensor, lines: Sequence[Line]) -> torch.Tensor:
     """`x` [batch, channels, ...] with other sizes; what has 16 bits is computed in float32.
 
     Channels that are last in memory are the last dimension of what is interpolated.
     """
-    along = _cubic if mode == "bicubic" else _linear_or_summed
-    is_last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
-    is_last &= not x.is_contiguous()
+    last = _LAST.get(x.dim(), torch.contiguous_format)
+    is_last = x.is_contiguous(memory_format=last) and not x.is_contiguous()
     made = x.to(torch.promote_types(x.dtype, torch.float32))
-    made = made.permute(0, 2, 3, 1) if is_last else made
-    for resize in resizes:
-        if resize.changes:
-            made = along(made, replace(resize, dim=resize.dim - 1) if is_last else resize)
-    made = made.permute(0, 3, 1, 2) if is_last else made
-    layout = torch.channels_last if is_last else torch.contiguous_format
+    made = made.movedim(1, -1) if is_last else made
+    for line in lines:
+        if line.changes:
+            own = replace(line, dim=line.dim - 1) if is_last else line
+            readers = own.readers()
+            made = own.read(made) if readers is None else _summed(made, own, readers)
+    made = made.movedim(-1, 1) if is_last else made
+    layout = last if is_last else torch.contiguous_format
     return made.to(x.dtype).contiguous(memory_format=layout)
 
 
-def nearest_line(*operands: Any, **options: Any) -> torch.Tensor:
-    return functional.interpolate(*operands, **options).contiguous()
+def _summed(x: torch.Tensor, line: Line, readers: Readers) -> torch.Tensor:
+    return cast("torch.Tensor", _Summed.apply(x, line, readers))  # pyright: ignore[reportUnknownMemberType]
 
 
-def _linear_or_summed(x: torch.Tensor, resize: Resize) -> torch.Tensor:
-    readers = readers_of(resize)
-    if readers is None:
-        return _linear(x, resize)
-    return cast("torch.Tensor", _Linear.apply(x, resize, readers))  # pyright: ignore[reportUnknownMemberType]
-
-
-class _Linear(torch.autograd.Function):
+class _Summed(torch.autograd.Function):
     """A line that is interpolated, with a gradient that sums what has read each element."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, resize: Resize, readers: Readers) -> torch.Tensor:
-        ctx.resize, ctx.readers = resize, readers
-        return _linear(x, resize)
+    def forward(ctx: Any, x: torch.Tensor, line: Line, readers: Readers) -> torch.Tensor:
+        ctx.line, ctx.readers = line, readers
+        return line.read(x)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         (gradient,) = grad_outputs
-        return _summed(gradient, ctx.resize, ctx.readers), None, None
+        line: Line = ctx.line
+        readers: Readers = ctx.readers
+        elements = torch.arange(line.size, device=gradient.device)
+        first = readers.first(elements)
+        total: torch.Tensor | None = None
+        for number in range(readers.count):
+            reader = first + number
+            term = line.share(line.taken(gradient, reader), reader, elements, readers)
+            total = term if total is None else total + term
+        assert total is not None
+        return total, None, None
 
 
-def _summed(gradient: torch.Tensor, resize: Resize, readers: Readers) -> torch.Tensor:
-    """The gradient of a line of that of what it became: along `resize.dim`, `size` for `resized`
-    elements."""
-    elements = torch.arange(resize.size, device=gradient.device)
-    first = readers.first(elements, resize.resized)
-    total: torch.Tensor | None = None
-    for number in range(readers.count):
-        reader = first + number
-        at = resize.place(reader.to(gradient.dtype)).clamp(0.0, resize.size - 1.0)
-        weight = (1.0 - (at - elements).abs()).clamp(min=0.0)
-        read = _aten._unsafe_index(gradient, [*[None] * resize.dim, reader])
-        term = read * resize.along(weight, gradient.dim())
-        total = term if total is None else total + term
-    assert total is not None
-    return total
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One dimension of an image: `size` becomes `resized`, whose neighbours lie `step` elements of
+    the image apart."""
+
+    dim: int
+    size: int
+    resized: int
+    step: float
+
+    @property
+    def changes(self) -> bool:
+        return self.size != self.resized or self.step != 1
+
+    def read(self, x: torch.Tensor) -> torch.Tensor:
+        """What is read of `x`, `resized` elements along the dimension."""
+        raise NotImplementedError
+
+    def readers(self) -> Readers | None:
+        """Who reads each element, if its gradient is to be their sum."""
+        return None
+
+    def share(
+        self, read: torch.Tensor, reader: torch.Tensor, elements: torch.Tensor, readers: Readers
+    ) -> torch.Tensor:
+        """What `elements` have of the gradients that were `read`, of one `reader` each."""
+        raise NotImplementedError
+
+    def taken(self, x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        """The elements of `x` at `places` along the dimension."""
+        return _aten._unsafe_index(x, [*[None] * self.dim, places])
+
+    def along(self, factors: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        """Numbers along the dimension, as a factor of `x`."""
+        return factors.reshape(-1, *[1] * (x.dim() - 1 - self.dim))
+
+    def numbers(self, x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """The numbers of the elements of the result."""
+        return torch.arange(self.resized, device=x.device).to(dtype)
 
 
-def _linear(x: torch.Tensor, resize: Resize) -> torch.Tensor:
-    at = _places(x, resize).clamp(min=0.0)
-    lower = at.to(torch.int64)
-    one, other = (_taken(x, resize, lower + step) for step in (0, 1))
-    return one + (other - one) * _past(at, lower, x, resize)
+@dataclass(frozen=True, slots=True)
+class Nearest(Line):
+    """Each element is the nearest one, rounded down from where it begins, or from its `middle`.
+    As in torch, that is computed in float32."""
+
+    middle: bool
+
+    def read(self, x: torch.Tensor) -> torch.Tensor:
+        return self.taken(x, self._places(self.numbers(x, torch.float32)))
+
+    def readers(self) -> Readers | None:
+        if self.step == int(self.step):
+            return None
+        step, last = _rounded(self.step), self.size - 1
+        at = [min(int(_rounded((i + self._past) * step)), last) for i in range(self.resized)]
+        spans = [(bisect_left(at, j), bisect_right(at, j)) for j in range(self.size)]
+        # Those of an element begin where rounding up does.
+        return readers_of(spans, self.resized, self.step, 0.0, 1 - self._past - 2**-24)
+
+    def share(
+        self, read: torch.Tensor, reader: torch.Tensor, elements: torch.Tensor, readers: Readers
+    ) -> torch.Tensor:
+        if readers.are_all:
+            return read
+        is_read = self._places(reader.to(torch.float32)) == elements
+        return torch.where(self.along(is_read, read), read, 0)
+
+    @property
+    def _past(self) -> float:
+        return 0.5 if self.middle else 0.0
+
+    def _places(self, numbers: torch.Tensor) -> torch.Tensor:
+        shifted = numbers + self._past if self.middle else numbers
+        return (shifted * _rounded(self.step)).to(torch.int64).clamp(max=self.size - 1)
 
 
-def _cubic(x: torch.Tensor, resize: Resize) -> torch.Tensor:
+def _rounded(number: float) -> float:
+    """The nearest float32."""
+    return struct.unpack("f", struct.pack("f", number))[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Between(Line):
+    """Elements lie between others; with `align_corners` the first and the last ones of both lines
+    coincide."""
+
+    align_corners: bool
+
+    def place(self, number: _Numbers) -> _Numbers:
+        """Where an element of the result lies in the image, by its number, or each of several."""
+        return self.step * number if self.align_corners else self.step * (number + 0.5) - 0.5
+
+    def near(self, x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        """The elements at `places`, the nearest where these are out of range."""
+        return self.taken(x, places.clamp(0, self.size - 1))
+
+    def past(self, at: torch.Tensor, lower: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        """How far elements lie past their lower neighbours in `x`."""
+        return self.along((at - lower).clamp(0.0, 1.0), x)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear(_Between):
+    def read(self, x: torch.Tensor) -> torch.Tensor:
+        at = self.place(self.numbers(x, x.dtype)).clamp(min=0.0)
+        lower = at.to(torch.int64)
+        one, other = (self.near(x, lower + step) for step in (0, 1))
+        return one + (other - one) * self.past(at, lower, x)
+
+    def readers(self) -> Readers | None:
+        if self.step == int(self.step):
+            return None
+        last = self.size - 1.0
+        at = [min(max(self.place(number), 0.0), last) for number in range(self.resized)]
+        spans = [
+            (bisect_right(at, element - 1 + _NONE), bisect_left(at, element + 1 - _NONE))
+            for element in range(self.size)
+        ]
+        lead = 1.0 if self.align_corners else 0.5
+        return readers_of(spans, self.resized, self.step, lead, lead)
+
+    def share(
+        self, read: torch.Tensor, reader: torch.Tensor, elements: torch.Tensor, readers: Readers
+    ) -> torch.Tensor:
+        del readers
+        at = self.place(reader.to(read.dtype)).clamp(0.0, self.size - 1.0)
+        return read * self.along((1.0 - (at - elements).abs()).clamp(min=0.0), read)
+
+
+@dataclass(frozen=True, slots=True)
+class Cubic(_Between):
     """By the convolution of Keys (1981) with four neighbours."""
-    at = _places(x, resize)
-    lower = at.floor().to(torch.int64)
-    past = _past(at, lower, x, resize)
-    weights = _far(past + 1), _near(past), _near(1 - past), _far(2 - past)
-    first, *others = (
-        _taken(x, resize, lower + step) * weight
-        for step, weight in zip((-1, 0, 1, 2), weights, strict=True)
-    )
-    for other in others:
-        first = first + other
-    return first
 
-
-def _places(x: torch.Tensor, resize: Resize) -> torch.Tensor:
-    """[resized]: where each element of the result lies in `x`."""
-    return resize.place(torch.arange(resize.resized, device=x.device).to(x.dtype))
-
-
-def _past(at: torch.Tensor, lower: torch.Tensor, x: torch.Tensor, resize: Resize) -> torch.Tensor:
-    """How far elements lie past their lower neighbours in `x`."""
-    return resize.along((at - lower).clamp(0.0, 1.0), x.dim())
+    def read(self, x: torch.Tensor) -> torch.Tensor:
+        at = self.place(self.numbers(x, x.dtype))
+        lower = at.floor().to(torch.int64)
+        past = self.past(at, lower, x)
+        weights = _far(past + 1), _near(past), _near(1 - past), _far(2 - past)
+        first, *others = (
+            self.near(x, lower + step) * weight
+            for step, weight in zip((-1, 0, 1, 2), weights, strict=True)
+        )
+        for other in others:
+            first = first + other
+        return first
 
 
 def _near(x: torch.Tensor) -> torch.Tensor:
@@ -126,9 +235,3 @@ def _near(x: torch.Tensor) -> torch.Tensor:
 def _far(x: torch.Tensor) -> torch.Tensor:
     """The weight of a neighbour at a distance from 1 to 2."""
     return ((_CUBIC_A * x - 5 * _CUBIC_A) * x + 8 * _CUBIC_A) * x - 4 * _CUBIC_A
-
-
-def _taken(x: torch.Tensor, resize: Resize, places: torch.Tensor) -> torch.Tensor:
-    """The elements at `places` along a dimension, the nearest where these are out of range."""
-    places = places.clamp(0, resize.size - 1)
-    return _aten._unsafe_index(x, [*[None] * resize.dim, places])

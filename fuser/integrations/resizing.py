@@ -7,8 +7,8 @@ image, 16 of a bicubic one, each with both of its weights, and as many sums over
 gradient. Weights of a dimension are the same all along the others, so the results are the same,
 with 2 and 4 neighbours in each dimension.
 
-Lines that take their nearest elements stay torch's decomposition, whose result would lie as `x`:
-torch's kernel writes rows.
+Of whole numbers and open sizes, lines that take their nearest elements are torch's decomposition,
+whose result would lie as `x`: torch's kernel writes rows.
 
 This is done to Dynamo's graph: torch decomposes before a table of decompositions is asked.
 """
@@ -25,10 +25,13 @@ from torch.fx import GraphModule, Node
 from torch.nn import functional
 
 from fuser.integrations.fx_types import is_static
-from fuser.integrations.interpolation import nearest_line, resized
-from fuser.integrations.line_readers import Resize
+from fuser.integrations.interpolation import Cubic, Line, Linear, Nearest, resized
 
-_MODES = ("linear", "bilinear", "trilinear", "bicubic")
+_MODES = {
+    **dict.fromkeys(("linear", "bilinear", "trilinear"), Linear),
+    **dict.fromkeys(("nearest", "nearest-exact"), Nearest),
+    "bicubic": Cubic,
+}
 _SIGNATURE = inspect.signature(functional.interpolate)
 
 
@@ -45,6 +48,10 @@ def separate_resizes(module: GraphModule) -> None:
         module.recompile()
 
 
+def nearest_line(*operands: Any, **options: Any) -> torch.Tensor:
+    return functional.interpolate(*operands, **options).contiguous()
+
+
 def _is_nearest_line(node: Node) -> bool:
     options = _SIGNATURE.bind(*node.args, **node.kwargs).arguments
     after = node.meta.get("example_value")
@@ -52,8 +59,8 @@ def _is_nearest_line(node: Node) -> bool:
     return is_line and options.get("mode", "nearest") in ("nearest", "nearest-exact")
 
 
-def _resizes(node: Node) -> tuple[Node, str, tuple[Resize, ...]] | None:
-    """The image, the mode, and its dimensions, the last one first; None if it is not for us."""
+def _resizes(node: Node) -> tuple[Node, tuple[Line, ...]] | None:
+    """The image, and its dimensions, the last one first; None if it is not for us."""
     given = _SIGNATURE.bind(*node.args, **node.kwargs)
     given.apply_defaults()
     options: Mapping[str, Any] = given.arguments
@@ -71,13 +78,22 @@ def _resizes(node: Node) -> tuple[Node, str, tuple[Resize, ...]] | None:
     scales = _scales(options, before.dim() - 2)
     if scales is None:
         return None
-    align = bool(options["align_corners"])
-    dims = range(before.dim() - 1, 1, -1)
-    # Where sizes are open, one that is known is a symbolic number still.
-    made = (
-        Resize(d, int(before.shape[d]), int(after.shape[d]), scales[d - 2], align) for d in dims
-    )
-    return image, mode, tuple(made)
+    kind, detail = _MODES[mode], bool(options["align_corners"] or mode == "nearest-exact")
+    lines: list[Line] = []
+    for dim in range(before.dim() - 1, 1, -1):
+        # Where sizes are open, one that is known is a symbolic number still.
+        size, new = int(before.shape[dim]), int(after.shape[dim])
+        step = _step(size, new, scales[dim - 2], align_corners=bool(options["align_corners"]))
+        lines.append(kind(dim, size, new, step, detail))
+    return image, tuple(lines)
+
+
+def _step(size: int, new: int, scale: float | None, *, align_corners: bool) -> float:
+    """How far apart `new` elements lie among those of `size`: by the factor that the caller gave,
+    or else by the sizes."""
+    if align_corners:
+        return (size - 1) / (new - 1) if new > 1 else 0.0
+    return 1 / scale if scale else size / new
 
 
 def _scales(options: Mapping[str, Any], rank: int) -> Sequence[float | None] | None:

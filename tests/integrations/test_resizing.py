@@ -11,7 +11,7 @@ from torch.fx import symbolic_trace
 
 from fuser.integrations import dynamo
 from fuser.integrations.interpolation import resized
-from fuser.integrations.line_readers import MOST_READERS, Resize, readers_of
+from fuser.integrations.line_readers import MOST_READERS
 from fuser.integrations.resizing import separate_resizes
 
 CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
@@ -31,6 +31,12 @@ CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
     ((2, 3, 40, 31), {"mode": "bilinear", "size": (41, 64), "align_corners": True}),
     ((2, 3, 1, 2), {"mode": "bilinear", "size": (4, 9)}),
     ((2, 3, 50), {"mode": "linear", "scale_factor": 3.007}),
+    ((2, 3, 50), {"mode": "nearest", "scale_factor": 3.007}),
+    ((2, 3, 5, 6), {"mode": "nearest", "scale_factor": 2}),
+    ((2, 3, 40, 31), {"mode": "nearest", "size": (57, 23)}),
+    ((2, 3, 40, 31), {"mode": "nearest-exact", "size": (23, 93)}),
+    ((2, 3, 7, 9), {"mode": "nearest", "scale_factor": 1.7}),
+    ((1, 2, 3, 4, 5), {"mode": "nearest-exact", "scale_factor": 1.5}),
 ]
 
 ONE_OF_EACH_MODE = [CASES[number] for number in (0, 1, 7, 9)]
@@ -63,37 +69,56 @@ def test_numbers_layouts_and_gradients_are_torchs(
     assert all(report.percent == 100.0 for report in dynamo.reports())
 
 
-def test_channels_last_are_summed_in_lanes() -> None:
-    """What reads a pixel is found once for all of its channels."""
-    x = torch.randn(2, 16, 5, 6).to(memory_format=torch.channels_last).requires_grad_()
-    options: dict[str, Any] = {"scale_factor": 2, "mode": "bilinear"}
-    y = torch.compile(F.interpolate, backend="fuser")(x, **options)
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "trilinear"])
+@pytest.mark.parametrize("scale", [2, 1.5, 0.6])
+def test_gradients_with_channels_last_are_sums(mode: str, scale: float) -> None:
+    """Layouts are torch's, and nothing is added in memory."""
+    dims, last = (
+        ((6,), torch.channels_last_3d) if mode == "trilinear" else ((), torch.channels_last)
+    )
+    x = torch.randn(2, 16, *dims, 5, 8).to(memory_format=last).requires_grad_()
+    options: dict[str, Any] = {"scale_factor": scale, "mode": mode}
+    y, expected = (
+        torch.compile(F.interpolate, backend="fuser")(x, **options),
+        F.interpolate(x, **options),
+    )
+    torch.testing.assert_close(y, expected)
+    assert y.stride() == expected.stride()
     weights = torch.randn_like(y)
     (found,) = torch.autograd.grad(y, x, weights)
-    (expected,) = torch.autograd.grad(F.interpolate(x, **options), x, weights)
-    torch.testing.assert_close(found, expected)
-    assert found.is_contiguous(memory_format=torch.channels_last)
-    (call,) = dynamo.reports()[-1].partitions
-    assert call.definition is not None
-    assert "index_add" not in str(call.definition)
+    torch.testing.assert_close(found, *torch.autograd.grad(expected, x, weights))
+    assert found.stride() == x.stride()
+    for call in dynamo.reports()[-1].partitions:
+        assert call.definition is not None
+        assert "index_add" not in str(call.definition)
+        assert "index_put" not in str(call.definition)
 
 
 @pytest.mark.parametrize("size", [(1, 9), (7, 1), (33, 100), (100, 33), (17, 16), (64, 512)])
-@pytest.mark.parametrize("align", [False, True])
-def test_readers_are_those_that_read(size: tuple[int, int], align: bool) -> None:
-    resize = Resize(0, *size, None, align)
-    readers = readers_of(resize)
+@pytest.mark.parametrize(
+    ("mode", "align"),
+    [("linear", False), ("linear", True), ("nearest", None), ("nearest-exact", None)],
+)
+def test_readers_are_those_that_read(size: tuple[int, int], mode: str, align: bool | None) -> None:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x[None, None], size[1], mode=mode, align_corners=align)[0, 0]
+
+    x = torch.zeros(size[0], dtype=torch.float64)
+    module = symbolic_trace(lambda x: F.interpolate(x, size[1], mode=mode, align_corners=align))
+    annotate(module, x[None, None])
+    separate_resizes(module)
+    (call,) = (node for node in module.graph.nodes if node.target is resized)
+    (line,) = call.args[1]
+    readers = line.readers()
     if readers is None:
-        assert resize.step == int(resize.step) or 2 / resize.step > MOST_READERS
+        assert line.step == int(line.step) or 2 / line.step > MOST_READERS
         return
-    first = readers.first(torch.arange(size[0]), size[1])
-    reads = torch.autograd.functional.jacobian(
-        lambda x: F.interpolate(x[None, None], size[1], mode="linear", align_corners=align)[0, 0],
-        torch.zeros(size[0], dtype=torch.float64),
-    )
+    first = readers.first(torch.arange(size[0]))
+    reads = torch.autograd.functional.jacobian(run, x)
     for element, begin in enumerate(first.tolist()):
         found = reads[:, element].abs().gt(1e-6).nonzero().flatten().tolist()
         assert set(found) <= set(range(begin, begin + readers.count))
+        assert len(found) == readers.count or mode == "linear" or not readers.are_all
         assert 0 <= begin <= size[1] - readers.count
 
 
@@ -132,7 +157,6 @@ def test_a_module_that_resizes_twice_in_one_graph() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"mode": "nearest", "scale_factor": 2},
         {"mode": "area", "size": (3, 4)},
         {"mode": "bilinear", "scale_factor": 0.5, "antialias": True},
     ],
@@ -161,7 +185,7 @@ def test_dimensions_that_stay_are_not_read_twice() -> None:
     annotate(module, x)
     separate_resizes(module)
     (call,) = (node for node in module.graph.nodes if node.target is resized)
-    assert [(r.dim, r.changes) for r in call.args[2]] == [(3, True), (2, False)]
+    assert [(line.dim, line.changes) for line in call.args[1]] == [(3, True), (2, False)]
 
 
 def test_open_sizes_are_torchs_and_right() -> None:
