@@ -3,7 +3,7 @@
     y[i] = sum of w(place(i) - j) x[j] over j      linear: w(d) = max(0, 1 - |d|)
     x'[j] = sum of w(place(i) - j) y'[i] over i    those that read j, which neighbour each other
 
-As many readers are taken of all elements, those that are too many with a weight of 0. So nothing is
+As many readers are taken of all elements, and those that are too many have no weight. So nothing is
 added in memory, as where every element of the result adds to what it has read, and both dimensions
 of an image may be one kernel. That is done where lines become up to 8 times as long, or shorter by
 no whole number: by one, they are slices.
@@ -206,7 +206,8 @@ class Linear(_Between):
     ) -> torch.Tensor:
         del readers
         at = self.place(reader.to(read.dtype)).clamp(0.0, self.size - 1.0)
-        return read * self.along((1.0 - (at - elements).abs()).clamp(min=0.0), read)
+        weight = self.along(1.0 - (at - elements).abs(), read)
+        return torch.where(weight > 0.0, read * weight, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,21 @@ def test_gradients_with_channels_last_are_sums(mode: str, scale: float) -> None:
         assert "index_put" not in str(call.definition)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+@pytest.mark.parametrize("scale", [2, 3, 1.7, 0.6])
+def test_gradients_without_a_number_reach_what_was_read_alone(mode: str, scale: float) -> None:
+    x = torch.randn(1, 1, 9, 11, requires_grad=True)
+    y = torch.compile(F.interpolate, backend="fuser")(x, scale_factor=scale, mode=mode)
+    gradient = torch.ones_like(y)
+    gradient[0, 0, 3, 2] = torch.inf
+    (found,) = torch.autograd.grad(y, x, gradient)
+    expected = torch.zeros_like(gradient)
+    expected[0, 0, 3, 2] = 1.0
+    made = F.interpolate(x, scale_factor=scale, mode=mode)
+    (readers,) = torch.autograd.grad(made, x, expected)
+    assert found.isfinite().logical_not().equal(readers > 1e-6)
+
+
 @pytest.mark.parametrize("size", [(1, 9), (7, 1), (33, 100), (100, 33), (17, 16), (64, 512)])
 @pytest.mark.parametrize(
     ("mode", "align"),
