@@ -94,6 +94,17 @@ def test_gradients_with_channels_last_are_sums(mode: str, scale: float) -> None:
         assert "index_put" not in str(call.definition)
 
 
+@pytest.mark.parametrize(("mode", "scale"), [("bilinear", 8), ("bilinear", 1.5), ("nearest", 1.5)])
+def test_gradients_in_kernels_for_a_gpu(mode: str, scale: float) -> None:
+    x = torch.randn(1, 2, 5, 6, requires_grad=True)
+    run = torch.compile(F.interpolate, backend="fuser", options={"target": "emulator"})
+    y, expected = (each(x, scale_factor=scale, mode=mode) for each in (run, F.interpolate))
+    weights = torch.randn_like(expected)
+    found, wanted = (torch.autograd.grad(each, x, weights) for each in (y, expected))
+    torch.testing.assert_close(found, wanted)
+    assert all(call.failure is None for r in dynamo.reports() for call in r.partitions)
+
+
 @pytest.mark.parametrize("mode", ["nearest", "bilinear"])
 @pytest.mark.parametrize("scale", [2, 3, 1.7, 0.6])
 def test_gradients_without_a_number_reach_what_was_read_alone(mode: str, scale: float) -> None:
