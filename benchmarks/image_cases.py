@@ -60,6 +60,11 @@ def enlarged_last(image: torch.Tensor) -> torch.Tensor:
     return F.interpolate(image.permute(0, 3, 1, 2), scale_factor=2, mode="bilinear").relu()
 
 
+def doubled_last(image: torch.Tensor) -> torch.Tensor:
+    """Diffusion models: as those, of the nearest elements."""
+    return F.interpolate(image.permute(0, 3, 1, 2), scale_factor=2, mode="nearest") * 2.0
+
+
 def halved_volumes(volume: torch.Tensor) -> torch.Tensor:
     """The largest of 2 by 2 by 2 in [batch, channels, depth, height, width]."""
     return F.max_pool3d(volume, 2)
@@ -125,6 +130,7 @@ IMAGES = (
     Function("decay of words", decaying, normal((4, 4, 256, 256))),
     Function("enlarged images", enlarged, normal((2, 21, 64, 64))),
     Function("enlarged, last", enlarged_last, normal((4, 48, 48, 64))),
+    Function("doubled, last", doubled_last, normal((4, 48, 48, 64))),
     Function("halved volumes", halved_volumes, normal((2, 16, 32, 64, 64))),
     Function("shrunk to nearest", shrunk_to_nearest, normal((4, 3, 384, 384))),
     Function("small patches", small_patches, normal((8, 3, 224, 224))),

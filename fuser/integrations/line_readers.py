@@ -1,12 +1,15 @@
 """Which elements of a line that is resized read an old one: neighbours of each other.
 
-x[j] is read by y[first(j)], y[first(j) + 1], ...
+    x[j] is read by y[first(j)], y[first(j) + 1], ...
+
+Where they begin is found among whole numbers, so that every kernel finds the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 
@@ -18,6 +21,7 @@ _BITS = 24
 _ONE = 1 << _BITS
 
 Span = tuple[int, int]
+_Numbers = TypeVar("_Numbers", int, torch.Tensor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +41,17 @@ class Readers:
 
     def first(self, elements: torch.Tensor) -> torch.Tensor:
         """int64: the first reader of each of `elements`."""
-        first = elements * self.factor + self.offset >> _BITS
-        return first.clamp(0, self.resized - self.count)
+        return self._begin(elements).clamp(0, self.resized - self.count)
 
     def spans(self) -> list[Span]:
         """Where the readers of each element begin and end."""
         last = self.resized - self.count
-        begins = (j * self.factor + self.offset >> _BITS for j in range(self.size))
-        return [(begin, begin + self.count) for begin in (max(min(b, last), 0) for b in begins)]
+        begins = (max(min(self._begin(j), last), 0) for j in range(self.size))
+        return [(begin, begin + self.count) for begin in begins]
+
+    def _begin(self, element: _Numbers) -> _Numbers:
+        """Where readers would begin, were all elements read by as many."""
+        return element * self.factor + self.offset >> _BITS
 
 
 def readers_of(
@@ -65,6 +72,5 @@ def readers_of(
             found = Readers(size, resized, round(factor), round(offset) - slack, count)
             pairs = list(zip(spans, found.spans(), strict=True))
             if all(b >= e or first <= b < e <= last for (b, e), (first, last) in pairs):
-                are_all = all(span == own for span, own in pairs)
-                return Readers(size, resized, found.factor, found.offset, count, are_all)
+                return replace(found, are_all=all(span == own for span, own in pairs))
     return None
