@@ -1,8 +1,8 @@
 """Loop nest -> kernel text."""
 
-from fuser.codegen.cpu import CpuPrinter
-from fuser.codegen.cpu_rows import CpuRowPrinter
-from fuser.codegen.cuda import CudaPrinter
+from fuser.codegen.cpu.points import CpuPrinter
+from fuser.codegen.cpu.rows import CpuRowPrinter
+from fuser.codegen.cuda.printer import CudaPrinter
 from fuser.codegen.kernel_source import (
     Argument,
     IndexCheck,

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from fuser.codegen.cuda_ahead import in_rounds, loads_ahead
-from fuser.codegen.cuda_kept import is_copied
-from fuser.codegen.cuda_kernel import CudaKernel
-from fuser.codegen.cuda_lanes import times
-from fuser.codegen.cuda_teams import count_of, nest_of, unravel
+from fuser.codegen.cuda.ahead import in_rounds, loads_ahead
+from fuser.codegen.cuda.kept import is_copied
+from fuser.codegen.cuda.kernel import CudaKernel
+from fuser.codegen.cuda.lanes import times
+from fuser.codegen.cuda.teams import count_of, nest_of, unravel
 from fuser.schedule.tree.bindings import Binding, Team
 from fuser.schedule.tree.counts import ceil_div, power_of_two
 from fuser.schedule.tree.loop_tree import Loop, every_node

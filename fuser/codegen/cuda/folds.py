@@ -7,7 +7,7 @@ other, and other blocks through a workspace. `part` is what a thread or a block 
 
 from __future__ import annotations
 
-from fuser.codegen.cuda_kernel import CudaKernel
+from fuser.codegen.cuda.kernel import CudaKernel
 from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
 from fuser.schedule.cuda_parameters import WARP

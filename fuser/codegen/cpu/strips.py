@@ -6,8 +6,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from fuser.codegen.cpu_kernel import CpuKernel
-from fuser.codegen.cpu_rounds import element
+from fuser.codegen.cpu.kernel import CpuKernel
+from fuser.codegen.cpu.rounds import element
 from fuser.schedule.indices.index import lanes_of
 from fuser.schedule.tree.bindings import Binding
 from fuser.schedule.tree.loop_tree import Loop, Node

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
 
-from fuser.codegen.cuda_folds import fill_of, joined_to
-from fuser.codegen.cuda_kernel import CudaKernel
-from fuser.codegen.cuda_lanes import move, on_lanes, times, valid
+from fuser.codegen.cuda.folds import fill_of, joined_to
+from fuser.codegen.cuda.kernel import CudaKernel
+from fuser.codegen.cuda.lanes import move, on_lanes, times, valid
 from fuser.schedule.tree.bindings import Binding, Team
 from fuser.schedule.tree.buffers import ACCESS_BYTES
 from fuser.schedule.tree.counts import power_of_two

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fuser.codegen.cuda_kernel import CudaKernel
-from fuser.codegen.cuda_lanes import declare_lanes, on_lanes, times
-from fuser.codegen.cuda_scatter import WHOLE_WARP, unravel_point
+from fuser.codegen.cuda.kernel import CudaKernel
+from fuser.codegen.cuda.lanes import declare_lanes, on_lanes, times
+from fuser.codegen.cuda.scatter import WHOLE_WARP, unravel_point
 from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
 from fuser.schedule.indices.index import Axis

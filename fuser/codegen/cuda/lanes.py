@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fuser.codegen.cuda_kernel import CudaKernel
+from fuser.codegen.cuda.kernel import CudaKernel
 from fuser.ir.dtypes import DataType
 from fuser.schedule.indices.index import ZERO
 from fuser.schedule.indices.rewrites import substitute, variables_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fuser.codegen.cuda_kernel import CudaKernel
-from fuser.codegen.cuda_lanes import declare_rounds, grouped, put_lanes, take_lanes, times
-from fuser.codegen.cuda_teams import once_a_row
+from fuser.codegen.cuda.kernel import CudaKernel
+from fuser.codegen.cuda.lanes import declare_rounds, grouped, put_lanes, take_lanes, times
+from fuser.codegen.cuda.teams import once_a_row
 from fuser.codegen.indices import if_place_exists
 from fuser.schedule.indices.index import compose
 from fuser.schedule.tree.bindings import Binding, Team

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from fuser.codegen.cpu_kernel import CpuKernel
+from fuser.codegen.cpu.kernel import CpuKernel
 from fuser.codegen.indices import if_place_exists
 from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from fuser.codegen import cuda_folds, cuda_scans, cuda_scatter, cuda_teams
-from fuser.codegen.cuda_blocks import over_blocks
-from fuser.codegen.cuda_kept import add_to_row, copy_ahead, is_copied, row_array
-from fuser.codegen.cuda_kernel import CudaKernel
-from fuser.codegen.cuda_lanes import (
+from fuser.codegen.cuda import folds, scans, scatter, teams
+from fuser.codegen.cuda.blocks import over_blocks
+from fuser.codegen.cuda.kept import add_to_row, copy_ahead, is_copied, row_array
+from fuser.codegen.cuda.kernel import CudaKernel
+from fuser.codegen.cuda.lanes import (
     combine_lanes,
     load_lanes,
     load_run,
@@ -16,10 +16,10 @@ from fuser.codegen.cuda_lanes import (
     store_lanes,
     store_run,
 )
-from fuser.codegen.cuda_lists import by_lists
-from fuser.codegen.cuda_points import over_ends, over_points
-from fuser.codegen.cuda_rows import accumulate, finish, region
-from fuser.codegen.cuda_tiles import over_tile, tile_node, tiled_loops
+from fuser.codegen.cuda.lists import by_lists
+from fuser.codegen.cuda.points import over_ends, over_points
+from fuser.codegen.cuda.rows import accumulate, finish, region
+from fuser.codegen.cuda.tiles import over_tile, tile_node, tiled_loops
 from fuser.codegen.indices import if_place_exists
 from fuser.codegen.tiles import tiled_nest
 from fuser.schedule.tree import row_statements as rows
@@ -59,15 +59,15 @@ class CudaPrinter(CudaKernel):
             case Binding.LANES:
                 over_lanes(self, loop)
             case Binding.TEAMS:
-                cuda_teams.over_rows(self, loop)
+                teams.over_rows(self, loop)
             case Binding.TEAM:
                 over_points(self, loop)
             case Binding.ENDS:
                 over_ends(self, loop)
             case Binding.SCAN:
-                cuda_scans.in_order(self, loop)
+                scans.in_order(self, loop)
             case Binding.SERIAL:
-                cuda_teams.in_turn(self, loop)
+                teams.in_turn(self, loop)
             case _:
                 raise AssertionError(f"no kernel of a GPU has loops that are {loop.binding.name}")
 
@@ -85,12 +85,12 @@ class CudaPrinter(CudaKernel):
     def store(self, store: Store) -> None:
         with if_place_exists(self, store.at):
             if store.joins is not None:
-                cuda_scatter.add_to_memory(self, store)
+                scatter.add_to_memory(self, store)
             elif store.lanes == 1:
-                with cuda_teams.once_a_row(self):
+                with teams.once_a_row(self):
                     super().store(store)
             else:
-                with cuda_teams.of_a_column(self):
+                with teams.of_a_column(self):
                     store_lanes(self, store)
 
     def prefetch(self, prefetch: Prefetch) -> None:
@@ -109,15 +109,15 @@ class CudaPrinter(CudaKernel):
             case StoreRun():
                 store_run(self, node)
             case CheckedIndex():
-                cuda_teams.checked_index(self, node)
+                teams.checked_index(self, node)
             case rows.Keep() | rows.Kept() | rows.RowArray():
                 row_array(self, node)
             case rows.KeepAt():
                 add_to_row(self, node)
             case Alone():
-                cuda_teams.alone(self, node)
+                teams.alone(self, node)
             case Meet():
-                cuda_teams.meet(self)
+                teams.meet(self)
             case Region():
                 region(self, node)
             case rows.Accumulate():
@@ -125,17 +125,17 @@ class CudaPrinter(CudaKernel):
             case rows.Finish():
                 finish(self, node)
             case rows.FinishPowers():
-                cuda_folds.finish_powers(self, node)
+                folds.finish_powers(self, node)
             case rows.Combine():
                 combine_lanes(self, node)
             case rows.ScanLanes():
-                cuda_scans.scan_lanes(self, node)
+                scans.scan_lanes(self, node)
             case Share():
-                cuda_scans.share(self, node)
+                scans.share(self, node)
             case scatters.WarpPoints():
-                cuda_scatter.warp_points(self, node)
+                scatter.warp_points(self, node)
             case scatters.WarpElements():
-                cuda_scatter.warp_elements(self, node)
+                scatter.warp_elements(self, node)
             case scatters.ByLists():
                 by_lists(self, node)
             case _:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuser.codegen.cpu_kernel import CpuKernel
+from fuser.codegen.cpu.kernel import CpuKernel
 from fuser.schedule.indices.index import Axis
 from fuser.schedule.tree.loop_tree import Loop
 from fuser.schedule.tree.row_statements import KeepLanes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fuser.codegen.cuda_kernel import CudaKernel
-from fuser.codegen.cuda_lanes import times
+from fuser.codegen.cuda.kernel import CudaKernel
+from fuser.codegen.cuda.lanes import times
 from fuser.codegen.tiles import side, tiles_along
 from fuser.ir.dtypes import DataType
 from fuser.schedule.tree.bindings import Binding

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fuser.codegen.cpu_checks import side_by_side
-from fuser.codegen.cpu_kernel import CpuKernel
-from fuser.codegen.cpu_surroundings import Chunk, Stored
+from fuser.codegen.cpu.checks import side_by_side
+from fuser.codegen.cpu.kernel import CpuKernel
+from fuser.codegen.cpu.surroundings import Chunk, Stored
 from fuser.schedule.indices.index import ZERO
 from fuser.schedule.indices.rewrites import substitute
 from fuser.schedule.tree.expressions import REPEATED, names_of

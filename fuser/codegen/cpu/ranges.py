@@ -3,15 +3,15 @@ side by side, or one after the other."""
 
 from __future__ import annotations
 
-from fuser.codegen.cpu_batches import over_batches, over_rows_of_batch
-from fuser.codegen.cpu_checks import side_by_side
-from fuser.codegen.cpu_chunks import over_chunk_in_turn, over_chunks, over_lanes_of_chunk
-from fuser.codegen.cpu_folds import much_is_joined
-from fuser.codegen.cpu_kernel import CpuKernel
-from fuser.codegen.cpu_rounds import over_rounds
-from fuser.codegen.cpu_scans import over_scanned_chunks
-from fuser.codegen.cpu_scatter import block_size, shares
-from fuser.codegen.cpu_strips import (
+from fuser.codegen.cpu.batches import over_batches, over_rows_of_batch
+from fuser.codegen.cpu.checks import side_by_side
+from fuser.codegen.cpu.chunks import over_chunk_in_turn, over_chunks, over_lanes_of_chunk
+from fuser.codegen.cpu.folds import much_is_joined
+from fuser.codegen.cpu.kernel import CpuKernel
+from fuser.codegen.cpu.rounds import over_rounds
+from fuser.codegen.cpu.scans import over_scanned_chunks
+from fuser.codegen.cpu.scatter import block_size, shares
+from fuser.codegen.cpu.strips import (
     choose_strip,
     over_columns,
     over_rows_of_strip,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from fuser.codegen.cuda_folds import (
+from fuser.codegen.cuda.folds import (
     fill_of,
     fold_row,
     gather_parts,
@@ -16,10 +16,10 @@ from fuser.codegen.cuda_folds import (
     over_block,
     over_team,
 )
-from fuser.codegen.cuda_kernel import CudaKernel
-from fuser.codegen.cuda_lanes import grouped, times
-from fuser.codegen.cuda_slots import declare_own, each_slot, leave_own, parts_of_block, slot_of
-from fuser.codegen.cuda_teams import begin_team, once
+from fuser.codegen.cuda.kernel import CudaKernel
+from fuser.codegen.cuda.lanes import grouped, times
+from fuser.codegen.cuda.slots import declare_own, each_slot, leave_own, parts_of_block, slot_of
+from fuser.codegen.cuda.teams import begin_team, once
 from fuser.codegen.kernel_source import Workspace
 from fuser.schedule.tree.bindings import Team
 from fuser.schedule.tree.buffers import ACCESS_BYTES

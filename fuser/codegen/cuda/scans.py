@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from fuser.codegen.cuda_kernel import CudaKernel
-from fuser.codegen.cuda_lanes import times
+from fuser.codegen.cuda.kernel import CudaKernel
+from fuser.codegen.cuda.lanes import times
 from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
 from fuser.schedule.tree.bindings import Team

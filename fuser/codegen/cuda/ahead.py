@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fuser.codegen.cuda_kernel import CudaKernel
-from fuser.codegen.cuda_lanes import declare_rounds, put_lanes, take_lanes
+from fuser.codegen.cuda.kernel import CudaKernel
+from fuser.codegen.cuda.lanes import declare_rounds, put_lanes, take_lanes
 from fuser.schedule.indices.rewrites import variables_of
 from fuser.schedule.tree.counts import ceil_div
 from fuser.schedule.tree.loop_tree import Loop, every_node

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from fuser.codegen.cuda_kernel import CudaKernel
-from fuser.codegen.cuda_lanes import on_lanes, valid
-from fuser.codegen.cuda_teams import unravel
+from fuser.codegen.cuda.kernel import CudaKernel
+from fuser.codegen.cuda.lanes import on_lanes, valid
+from fuser.codegen.cuda.teams import unravel
 from fuser.codegen.indices import place_exists
 from fuser.schedule.cuda_parameters import WARP
 from fuser.schedule.indices.index import Axis, Index

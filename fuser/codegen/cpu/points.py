@@ -5,9 +5,9 @@ Where a domain is cut into pieces, threads share out the loops of one after the 
 
 from __future__ import annotations
 
-from fuser.codegen.cpu_kernel import CpuKernel
-from fuser.codegen.cpu_surroundings import Chunk, Stored
-from fuser.codegen.cpu_tiles import over_tiles, streams_tiles, tile_columns, tile_lines, tile_node
+from fuser.codegen.cpu.kernel import CpuKernel
+from fuser.codegen.cpu.surroundings import Chunk, Stored
+from fuser.codegen.cpu.tiles import over_tiles, streams_tiles, tile_columns, tile_lines, tile_node
 from fuser.codegen.tiles import tiled_nest
 from fuser.schedule.indices.index import Index
 from fuser.schedule.indices.rewrites import substitute

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
-from fuser.codegen import cpu_folds, cpu_scans, cpu_scatter
-from fuser.codegen.cpu_batches import kept_at, kept_count
-from fuser.codegen.cpu_checks import checked_index
-from fuser.codegen.cpu_chunks import store_lanes
-from fuser.codegen.cpu_kernel import CpuKernel
-from fuser.codegen.cpu_ranges import over_axis
+from fuser.codegen.cpu import folds, scans, scatter
+from fuser.codegen.cpu.batches import kept_at, kept_count
+from fuser.codegen.cpu.checks import checked_index
+from fuser.codegen.cpu.chunks import store_lanes
+from fuser.codegen.cpu.kernel import CpuKernel
+from fuser.codegen.cpu.ranges import over_axis
 from fuser.codegen.indices import if_place_exists
 from fuser.schedule.tree import row_statements as rows
 from fuser.schedule.tree import scatter_nodes as scatters
@@ -49,7 +49,7 @@ class CpuRowPrinter(CpuKernel):
             super().own_node(node)
             return
         if isinstance(node, scatters.ListNode):
-            cpu_scatter.list_node(self, node)
+            scatter.list_node(self, node)
             return
         match node:
             case CheckedIndex():
@@ -57,7 +57,7 @@ class CpuRowPrinter(CpuKernel):
             case rows.Keep() | rows.Kept() | rows.RowArray():
                 _row_array(self, node)
             case rows.KeepAt():
-                cpu_scatter.keep_at(self, node)
+                scatter.keep_at(self, node)
             case rows.RowTile():
                 _row_tile(self, node)
             case rows.RowOfTile():
@@ -67,23 +67,23 @@ class CpuRowPrinter(CpuKernel):
             case Region():
                 _region(self, node)
             case rows.Combine():
-                cpu_folds.combine(self, node)
+                folds.combine(self, node)
             case rows.KeepLanes():
-                cpu_folds.keep_lanes(self, node)
+                folds.keep_lanes(self, node)
             case rows.JoinGroups():
-                cpu_folds.join_groups(self, node)
+                folds.join_groups(self, node)
             case rows.Accumulate():
-                cpu_folds.accumulate(self, node)
+                folds.accumulate(self, node)
             case rows.Widen():
-                cpu_folds.widen(self, node)
+                folds.widen(self, node)
             case rows.Raise():
-                cpu_folds.raise_largest(self, node)
+                folds.raise_largest(self, node)
             case rows.Finish():
-                cpu_folds.finish(self, node)
+                folds.finish(self, node)
             case rows.ScanLanes():
-                cpu_scans.scan_lanes(self, node)
+                scans.scan_lanes(self, node)
             case Share():
-                cpu_scans.share(self, node)
+                scans.share(self, node)
             case IfPastCache():
                 _either(self, node)
             case Piece():
@@ -116,7 +116,7 @@ def _region(kernel: CpuKernel, node: Region) -> None:
         _on_threads(kernel, node)
         return
     for partial in node.partials:
-        cpu_folds.only_part(kernel, partial)
+        folds.only_part(kernel, partial)
     around = kernel.around
     alone = around.own_parts.union(partial.name for partial in node.partials)
     with kernel.within(own_parts=alone):
@@ -130,19 +130,19 @@ def _region(kernel: CpuKernel, node: Region) -> None:
 def _on_threads(kernel: CpuKernel, node: Region) -> None:
     """Every thread folds into a part of its own; the epilogue joins them."""
     if node.partials:
-        cpu_folds.parts_of_threads(kernel, node.partials)
+        folds.parts_of_threads(kernel, node.partials)
     threads = "num_threads(threads)" if node.partials else "if (threaded)"
     kernel.start_threads(threads)
     with kernel.out.block(""):
         for partial in node.partials:
-            cpu_folds.own_part(kernel, partial)
-        cpu_folds.count_rows_of_blocks(kernel, node.body)
+            folds.own_part(kernel, partial)
+        folds.count_rows_of_blocks(kernel, node.body)
         with kernel.within(threads_started=True):
             kernel.nodes(node.body)
         if _streams(node.body):
             kernel.fence()
     kernel.nodes(node.epilogue)
-    cpu_folds.free_parts(kernel, node.partials)
+    folds.free_parts(kernel, node.partials)
 
 
 def _row_array(kernel: CpuKernel, node: rows.Keep | rows.Kept | rows.RowArray) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from contextlib import AbstractContextManager, nullcontext
 
-from fuser.codegen.cuda_kernel import CudaKernel
+from fuser.codegen.cuda.kernel import CudaKernel
 from fuser.codegen.indices import index_in_range, reported_index
 from fuser.schedule.cuda_parameters import WARP
 from fuser.schedule.tree.bindings import Binding, Team

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from fuser.codegen.cpu_batches import is_of_batch
-from fuser.codegen.cpu_kernel import CpuKernel
-from fuser.codegen.cpu_strips import ROWS
+from fuser.codegen.cpu.batches import is_of_batch
+from fuser.codegen.cpu.kernel import CpuKernel
+from fuser.codegen.cpu.strips import ROWS
 from fuser.ir.dtypes import DataType
 from fuser.schedule.tree.counts import ceil_div
 from fuser.schedule.tree.expressions import Call, Convert, Expression, Literal, Ref, join

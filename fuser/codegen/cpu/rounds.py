@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 
-from fuser.codegen.cpu_checks import in_own_lanes
-from fuser.codegen.cpu_kernel import CpuKernel
-from fuser.codegen.cpu_surroundings import Chunk, Stored
+from fuser.codegen.cpu.checks import in_own_lanes
+from fuser.codegen.cpu.kernel import CpuKernel
+from fuser.codegen.cpu.surroundings import Chunk, Stored
 from fuser.schedule.tree.bindings import Binding
 from fuser.schedule.tree.expressions import REPEATED
 from fuser.schedule.tree.loop_tree import Loop

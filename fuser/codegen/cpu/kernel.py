@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import chain, count
 
-from fuser.codegen.cpu_surroundings import CpuSurroundings
+from fuser.codegen.cpu.surroundings import CpuSurroundings
 from fuser.codegen.printer import KernelPrinter
 from fuser.codegen.target import CPU
 from fuser.ir.dtypes import DataType

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from fuser.codegen.cuda_blocks import place_block
-from fuser.codegen.cuda_kernel import CudaKernel
-from fuser.codegen.cuda_lanes import declare_lanes, on_lanes
+from fuser.codegen.cuda.blocks import place_block
+from fuser.codegen.cuda.kernel import CudaKernel
+from fuser.codegen.cuda.lanes import declare_lanes, on_lanes
 from fuser.codegen.tiles import column_of, sides, tiled_nest
 from fuser.schedule.tree.bindings import Binding
 from fuser.schedule.tree.expressions import Ref

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from fuser.codegen.cpu_kernel import CpuKernel
+from fuser.codegen.cpu.kernel import CpuKernel
 from fuser.codegen.tiles import column_of, side, sides, tiled_nest, tiles_along
 from fuser.schedule.tree.bindings import Binding
 from fuser.schedule.tree.expressions import Ref

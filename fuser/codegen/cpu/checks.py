@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 
-from fuser.codegen.cpu_kernel import CpuKernel
+from fuser.codegen.cpu.kernel import CpuKernel
 from fuser.codegen.indices import (
     given_index,
     index_in_range,

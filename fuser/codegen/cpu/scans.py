@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 
-from fuser.codegen.cpu_kernel import CpuKernel
-from fuser.codegen.cpu_strips import rows_side_by_side
-from fuser.codegen.cpu_surroundings import Chunk, Stored
+from fuser.codegen.cpu.kernel import CpuKernel
+from fuser.codegen.cpu.strips import rows_side_by_side
+from fuser.codegen.cpu.surroundings import Chunk, Stored
 from fuser.schedule.indices.index import ZERO, Axis
 from fuser.schedule.indices.rewrites import substitute
 from fuser.schedule.tree.expressions import Ref, join
