@@ -18,8 +18,9 @@ from typing import Any
 import torch
 from model_cases import MODELS, SMALL, train
 
-from fuser.integrations import dynamo, partition_call
-from fuser.integrations.partition_call import PartitionCall
+from fuser.integrations import dynamo
+from fuser.integrations.partitions import partition_call
+from fuser.integrations.partitions.partition_call import PartitionCall
 from fuser.pipeline import Executor
 
 

@@ -26,7 +26,7 @@ import torch.nn.functional as F  # noqa: N812 - its usual name
 from harness import OURS, Call, alternate, machine, options, report
 from model_cases import MODELS, call_of, compiled_by
 
-from fuser.integrations import hoisted
+from fuser.integrations.outer import hoisted
 
 CALLS = 50
 PEERS = ("checked", "inductor", "eager")

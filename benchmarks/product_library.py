@@ -1,4 +1,4 @@
-"""Which library multiplies float32 matrices faster: what `fuser/integrations/product_library.py`
+"""Which library multiplies float32 matrices faster: what `integrations/outer/product_library.py`
 goes by.
 
     python benchmarks/product_library.py [--rounds 9] [--no-save]
@@ -21,7 +21,7 @@ import torch
 from harness import OURS, alternate, machine, options, report
 from torch.fx import Graph
 
-from fuser.integrations.product_library import runs_in_onednn
+from fuser.integrations.outer.product_library import runs_in_onednn
 
 LENGTHS = (
     *(

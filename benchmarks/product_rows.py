@@ -1,4 +1,4 @@
-"""Where the rows of a product's result begin: what `fuser/integrations/product_rows.py` brings.
+"""Where the rows of a product's result begin: what `integrations/outer/product_rows.py` brings.
 
     python benchmarks/product_rows.py [--rounds 15] [--no-save]
 
@@ -18,7 +18,7 @@ import torch
 from harness import OURS, Call, alternate, machine, options, report
 
 from fuser import DataType, FusionDefinition
-from fuser.integrations.product_rows import row_for
+from fuser.integrations.outer.product_rows import row_for
 
 CASES = {
     "BERT's words": (1024, 768, 30522),

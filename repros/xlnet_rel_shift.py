@@ -19,7 +19,7 @@ import torch
 from common import check, options, report
 
 from fuser.integrations import dynamo
-from fuser.integrations.partition_call import PartitionCall
+from fuser.integrations.partitions.partition_call import PartitionCall
 
 HEADS, LENGTH, SCALE = 12, 128, 0.125
 

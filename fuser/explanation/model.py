@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fuser.explanation.traffic import Traffic, traffic_of
-from fuser.integrations.coverage import Uncovered
+from fuser.integrations.partitions.coverage import Uncovered
 from fuser.runtime.plan import KernelStep, Plan
 
 

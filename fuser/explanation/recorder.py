@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from fuser.explanation.dynamo_state import BreakLog
 from fuser.explanation.model import Coverage, Graph, Partition
 from fuser.explanation.report import Report
-from fuser.integrations import coverage, dynamo
-from fuser.integrations.partition_call import PartitionCall
+from fuser.integrations import dynamo
+from fuser.integrations.partitions import coverage
+from fuser.integrations.partitions.partition_call import PartitionCall
 from fuser.ir.nodes import Fusion
 from fuser.ir.printer import print_fusion
 from fuser.locks import forkable_lock

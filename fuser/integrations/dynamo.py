@@ -28,24 +28,24 @@ from torch.fx import GraphModule
 
 from fuser import debug
 from fuser.errors import BackendOptionError
-from fuser.integrations.compared import save_compared
-from fuser.integrations.coverage import Coverage, Reports, coverage
-from fuser.integrations.decompositions import decompositions
-from fuser.integrations.hoisted import hoisted
-from fuser.integrations.joined import joined
-from fuser.integrations.joint import name_conjugates, rewrite_graph
-from fuser.integrations.kept_states import describe_kept_states
-from fuser.integrations.mask_writes import choose_by_masks
-from fuser.integrations.old_values import save_old_values
-from fuser.integrations.outer import outer_module
-from fuser.integrations.partition import Partition, partitions
-from fuser.integrations.partition_call import PartitionCall, compile_ahead
-from fuser.integrations.product_rows import align_rows
-from fuser.integrations.repeated import merge_repeated
-from fuser.integrations.resizing import separate_resizes
-from fuser.integrations.support import support
-from fuser.integrations.updates import update_in_place
-from fuser.integrations.writes import with_writes
+from fuser.integrations.decompositions.resizing import separate_resizes
+from fuser.integrations.decompositions.table import decompositions
+from fuser.integrations.outer.graph import outer_module
+from fuser.integrations.outer.hoisted import hoisted
+from fuser.integrations.outer.product_rows import align_rows
+from fuser.integrations.partitions.coverage import Coverage, Reports, coverage
+from fuser.integrations.partitions.joined import joined
+from fuser.integrations.partitions.partition import Partition, partitions
+from fuser.integrations.partitions.partition_call import PartitionCall, compile_ahead
+from fuser.integrations.partitions.support import support
+from fuser.integrations.partitions.writes import with_writes
+from fuser.integrations.rewrites.compared import save_compared
+from fuser.integrations.rewrites.joint import name_conjugates, rewrite_graph
+from fuser.integrations.rewrites.kept_states import describe_kept_states
+from fuser.integrations.rewrites.mask_writes import choose_by_masks
+from fuser.integrations.rewrites.old_values import save_old_values
+from fuser.integrations.rewrites.repeated import merge_repeated
+from fuser.integrations.rewrites.updates import update_in_place
 from fuser.runtime.target_name import resolve_target
 
 _PARTITIONS: Mapping[str, Callable[..., Any]] = {

@@ -12,7 +12,7 @@ import torch
 import fuser
 from fuser import FusionDefinition
 from fuser.explanation import Break, Coverage, Graph, Partition, Report
-from fuser.integrations.coverage import Uncovered
+from fuser.integrations.partitions.coverage import Uncovered
 from fuser.segmenter import draw_svg, picture_of
 
 HOSTILE = "</code><script>alert('1')</script>&amp;\"' onload=\"x"

@@ -11,7 +11,7 @@ import torch
 from torch.fx import Graph, Node
 
 from fuser.integrations import dynamo
-from fuser.integrations.support import Support
+from fuser.integrations.partitions.support import Support
 from tests.integrations.graphs import check_arguments, check_views
 from tests.integrations.hoisting import hoisted_and_checked
 

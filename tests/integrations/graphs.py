@@ -14,10 +14,10 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
-from fuser.integrations.fx_types import is_one, is_view, meta_of, same_numbers, tensors_of
-from fuser.integrations.joint import rewrite_graph
-from fuser.integrations.partition_call import define
-from fuser.integrations.support import Support, support
+from fuser.integrations.fx.nodes import is_one, is_view, meta_of, same_numbers, tensors_of
+from fuser.integrations.partitions.partition_call import define
+from fuser.integrations.partitions.support import Support, support
+from fuser.integrations.rewrites.joint import rewrite_graph
 from fuser.ir.interpret import interpret
 
 CPU = torch.device("cpu")

@@ -8,7 +8,7 @@ from unittest import mock
 import torch
 from torch.fx import GraphModule
 
-from fuser.integrations.hoisted import Forward, hoisted
+from fuser.integrations.outer.hoisted import Forward, hoisted
 from fuser.runtime.placed import copied
 
 
@@ -22,7 +22,8 @@ def hoisted_and_checked(outer: GraphModule) -> Forward:
         expected = flat(outer.forward(copies(given)))
         for _ in range(3):
             torch.set_rng_state(state)
-            with mock.patch("fuser.integrations.hoisted.is_traced", bool):  # as torch does, once
+            # As torch does, once.
+            with mock.patch("fuser.integrations.outer.hoisted.is_traced", bool):
                 results = flat(forward(copies(given)))
             assert [x.stride() for x in results] == [x.stride() for x in expected]
             torch.testing.assert_close(results, expected, rtol=0, atol=0, equal_nan=True)

@@ -10,9 +10,9 @@ import torch
 from fuser import FusionDefinition
 from fuser.errors import ArgumentTypeError
 from fuser.integrations.aten import RANDOM, TABLE
+from fuser.integrations.aten.lowering import Lowering
 from fuser.integrations.aten.row import parameters, schema
-from fuser.integrations.lowering import Lowering
-from fuser.integrations.support import Role
+from fuser.integrations.partitions.support import Role
 from fuser.ir.pointwise import TABLE as POINTWISE
 from tests.integrations.aten_cases import CASES, REFUSED, b, f, i
 from tests.integrations.graphs import eager, interpreted, support_of

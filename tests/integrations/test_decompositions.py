@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - its name everywhere
 
 from fuser.integrations import dynamo
-from fuser.integrations.known_places import Piece, pieces_of
+from fuser.integrations.rewrites.known_places import Piece, pieces_of
 
 aten: Any = torch.ops.aten
 

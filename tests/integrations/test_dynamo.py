@@ -19,7 +19,8 @@ from torch.utils.checkpoint import checkpoint
 
 import fuser
 from fuser.errors import BackendOptionError, PartitionError
-from fuser.integrations import dynamo, partition_call
+from fuser.integrations import dynamo
+from fuser.integrations.partitions import partition_call
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -263,7 +264,7 @@ def test_torch_takes_over_where_no_definition_can_be_written(monkeypatch, tmp_pa
 
     monkeypatch.delenv("FUSER_STRICT")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("fuser.integrations.partition_call.define", mistaken)
+    monkeypatch.setattr("fuser.integrations.partitions.partition_call.define", mistaken)
     x = torch.randn(4, 8)
     with pytest.warns(RuntimeWarning, match="TypeError: a mistake"):
         torch.testing.assert_close(compiled(torch.exp)(x), x.exp())
@@ -274,7 +275,7 @@ def test_torch_takes_over_where_no_definition_can_be_written(monkeypatch, tmp_pa
 def test_torch_takes_over_where_a_partition_cannot_be_described(monkeypatch, tmp_path) -> None:
     """Before its definition is written; the warning comes where no script can be, too."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
-    monkeypatch.setattr("fuser.integrations.partition_call._device", failing)
+    monkeypatch.setattr("fuser.integrations.partitions.partition_call._device", failing)
     x = torch.randn(4, 8)
     with pytest.raises(Exception, match="inference_0 cannot be run: LaunchError"):
         compiled(lambda x: x.exp().sum(-1))(x)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from fuser.integrations.graph_text import Forward, GraphWriter
+from fuser.integrations.fx.graph_text import Forward, GraphWriter
 
 
 def graph_of(build: Callable[..., Any], names: str = "x y") -> GraphModule:

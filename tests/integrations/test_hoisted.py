@@ -18,8 +18,8 @@ from torch import nn
 
 from fuser import PythonProfiler, debug
 from fuser.integrations import dynamo
-from fuser.integrations.hoisted import ATTEMPTS, MOST_SIZES, hoisted
-from fuser.integrations.partition_call import PartitionCall
+from fuser.integrations.outer.hoisted import ATTEMPTS, MOST_SIZES, hoisted
+from fuser.integrations.partitions.partition_call import PartitionCall
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fuser.integrations.joint import rewrite_graph
+from fuser.integrations.rewrites.joint import rewrite_graph
 from tests.integrations.graphs import rewritten
 
 aten: Any = torch.ops.aten

@@ -10,11 +10,12 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fuser.integrations import dynamo, joined
-from fuser.integrations.joined import SMALL
-from fuser.integrations.partition import Partition, partitions
-from fuser.integrations.support import support
-from fuser.integrations.writes import with_writes
+from fuser.integrations import dynamo
+from fuser.integrations.partitions import joined
+from fuser.integrations.partitions.joined import SMALL
+from fuser.integrations.partitions.partition import Partition, partitions
+from fuser.integrations.partitions.support import support
+from fuser.integrations.partitions.writes import with_writes
 
 Optimizer = Callable[[list[torch.Tensor]], torch.optim.Optimizer]
 

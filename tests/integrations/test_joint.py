@@ -9,7 +9,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from fuser.integrations import dynamo
-from fuser.integrations.joint import rewrite_graph
+from fuser.integrations.rewrites.joint import rewrite_graph
 from tests.integrations.graphs import rewritten
 
 aten: Any = torch.ops.aten

@@ -11,10 +11,10 @@ import torch
 from torch.fx import Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fuser.integrations.fx_types import nbytes
-from fuser.integrations.levels import levels
-from fuser.integrations.support import support
-from fuser.integrations.uses import Uses
+from fuser.integrations.fx.nodes import nbytes
+from fuser.integrations.partitions.levels import levels
+from fuser.integrations.partitions.support import support
+from fuser.integrations.partitions.uses import Uses
 
 X, W = torch.randn(8, 8), torch.randn(8, 8)
 

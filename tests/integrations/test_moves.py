@@ -10,7 +10,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from fuser.integrations import dynamo
-from fuser.integrations.partition_call import define
+from fuser.integrations.partitions.partition_call import define
 from fuser.ir.interpret import interpret
 from fuser.ir.printer import operation_name
 from tests.integrations.graphs import CPU

@@ -16,8 +16,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.functional import conv2d, interpolate, pad
 
 from fuser.integrations import dynamo
-from fuser.integrations.fx_types import meta_of, tensor_of
-from fuser.integrations.open_sizes import sizes_of
+from fuser.integrations.fx.nodes import meta_of, tensor_of
+from fuser.integrations.fx.open_sizes import sizes_of
 
 aten: Any = torch.ops.aten
 Function = Callable[[torch.Tensor], torch.Tensor]

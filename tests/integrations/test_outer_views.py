@@ -10,7 +10,7 @@ import torch
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fuser.integrations.outer_views import Alias, merge_views
+from fuser.integrations.outer.views import Alias, merge_views
 
 aten: Any = torch.ops.aten
 X, W = torch.randn(4, 6), torch.randn(6, 12)

@@ -11,11 +11,11 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fuser.integrations.coverage import coverage
-from fuser.integrations.outer import outer_module
-from fuser.integrations.partition import Partition, partitions
-from fuser.integrations.partition_call import PartitionCall
-from fuser.integrations.support import support
+from fuser.integrations.outer.graph import outer_module
+from fuser.integrations.partitions.coverage import coverage
+from fuser.integrations.partitions.partition import Partition, partitions
+from fuser.integrations.partitions.partition_call import PartitionCall
+from fuser.integrations.partitions.support import support
 
 
 def traced(function: Callable[..., Any], *inputs: torch.Tensor) -> GraphModule:

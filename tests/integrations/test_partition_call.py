@@ -15,10 +15,10 @@ from torch.utils import _pytree as pytree
 import fuser
 from fuser import FusionDefinition
 from fuser.errors import CaptureError, FuserError, GeneratorError, PartitionError
-from fuser.integrations import partition_call
-from fuser.integrations.fx_types import hints, tensors_of
-from fuser.integrations.partition_call import PartitionCall, compile_ahead
-from fuser.integrations.support import Role, support
+from fuser.integrations.fx.nodes import hints, tensors_of
+from fuser.integrations.partitions import partition_call
+from fuser.integrations.partitions.partition_call import PartitionCall, compile_ahead
+from fuser.integrations.partitions.support import Role, support
 from tests.integrations.aten_cases import CASES
 from tests.integrations.graphs import eager, module_of, tensors_in
 from tests.kernels_made import kernels_made

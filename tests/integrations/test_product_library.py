@@ -8,14 +8,15 @@ import pytest
 import torch
 from torch.fx import Graph, Node
 
-from fuser.integrations import dynamo, product_library
-from fuser.integrations.product_library import (
+from fuser.integrations import dynamo
+from fuser.integrations.outer import product_library
+from fuser.integrations.outer.product_library import (
     LEAST_RIGHT,
     LEAST_WORK,
     OneDnnProduct,
     runs_in_onednn,
 )
-from fuser.integrations.products import product_of
+from fuser.integrations.outer.products import product_of
 from fuser.runtime import processor
 from tests.integrations.graphs import one_node
 

@@ -15,7 +15,7 @@ from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from fuser.integrations import dynamo
-from fuser.integrations.product_rows import align_rows
+from fuser.integrations.outer.product_rows import align_rows
 
 aten: Any = torch.ops.aten
 ROWS, INNER, WORDS = 64, 256, 5003

@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from fuser.integrations.products import product_of
+from fuser.integrations.outer.products import product_of
 from fuser.runtime.output_pool import POOL, POOLED_BYTES
 from tests.integrations.graphs import one_node
 

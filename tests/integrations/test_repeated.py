@@ -9,7 +9,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from fuser.integrations import dynamo
-from fuser.integrations.repeated import merge_repeated
+from fuser.integrations.rewrites.repeated import merge_repeated
 
 
 def merged(function: Callable[..., Any], *inputs: torch.Tensor) -> list[str]:

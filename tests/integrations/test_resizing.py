@@ -10,9 +10,9 @@ import torch.nn.functional as F  # noqa: N812 - its name everywhere
 from torch.fx import symbolic_trace
 
 from fuser.integrations import dynamo
-from fuser.integrations.interpolation import resized
-from fuser.integrations.line_readers import MOST_READERS
-from fuser.integrations.resizing import separate_resizes
+from fuser.integrations.decompositions.interpolation import resized
+from fuser.integrations.decompositions.line_readers import MOST_READERS
+from fuser.integrations.decompositions.resizing import separate_resizes
 
 CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
     ((2, 3, 7), {"mode": "linear", "scale_factor": 2}),

@@ -25,7 +25,7 @@ except ImportError as error:
     pytest.skip(str(error), allow_module_level=True)
 
 from fuser.errors import LaunchError, PartitionError, TargetError
-from fuser.integrations.partition_call import PartitionCall, examples
+from fuser.integrations.partitions.partition_call import PartitionCall, examples
 from fuser.integrations.thunder import executor, fuser_ex
 from fuser.integrations.thunder.library import extend, ltorch, named_tensors, prims
 from fuser.integrations.thunder.library import load as load_thunder

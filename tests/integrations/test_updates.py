@@ -8,7 +8,8 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - its name everywhere
 
-from fuser.integrations import dynamo, updates
+from fuser.integrations import dynamo
+from fuser.integrations.rewrites import updates
 
 Function = Callable[..., object]
 

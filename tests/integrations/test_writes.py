@@ -10,7 +10,7 @@ import torch
 
 from fuser import debug
 from fuser.integrations import dynamo
-from fuser.integrations.hoisted import hoisted
+from fuser.integrations.outer.hoisted import hoisted
 
 Function = Callable[..., object]
 X, Y = torch.randn(6, 40), torch.randn(6, 40)

@@ -16,10 +16,10 @@ from torch.fx import Node
 
 from fuser.frontend.handles import Handle
 from fuser.integrations.aten import reductions
+from fuser.integrations.aten.lowering import Lowering
 from fuser.integrations.aten.row import Kind, Row, row
 from fuser.integrations.aten.views import sliced
-from fuser.integrations.fx_types import is_pointwise, is_view, tensor_of
-from fuser.integrations.lowering import Lowering
+from fuser.integrations.fx.nodes import is_pointwise, is_view, tensor_of
 
 _aten: Any = torch.ops.aten
 _REDUCTIONS = frozenset(row.overload for row in reductions.ROWS)

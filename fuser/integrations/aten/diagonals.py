@@ -12,10 +12,10 @@ from typing import Any
 import torch
 
 from fuser.frontend.handles import Handle
+from fuser.integrations.aten.lowering import Lowering
 from fuser.integrations.aten.moves import along, padded
 from fuser.integrations.aten.row import Kind, Row, row
 from fuser.integrations.aten.views import sliced
-from fuser.integrations.lowering import Lowering
 
 _aten: Any = torch.ops.aten
 Size = int | Handle

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from fuser.frontend.handles import Handle
+from fuser.integrations.aten.lowering import Lowering
 from fuser.integrations.aten.row import Kind, Row, row
-from fuser.integrations.fx_types import is_floating, is_static, tensor_of
-from fuser.integrations.lowering import Lowering
+from fuser.integrations.fx.nodes import is_floating, is_static, tensor_of
 from fuser.ir.dtypes import DataType
 
 _aten: Any = torch.ops.aten

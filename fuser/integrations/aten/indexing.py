@@ -14,10 +14,10 @@ import torch
 from torch.fx import Node
 
 from fuser.frontend.handles import Handle
+from fuser.integrations.aten.lowering import Lowering
 from fuser.integrations.aten.masks import is_choice, put_where
 from fuser.integrations.aten.row import Row, row
-from fuser.integrations.fx_types import tensor_of
-from fuser.integrations.lowering import Lowering
+from fuser.integrations.fx.nodes import tensor_of
 
 _aten: Any = torch.ops.aten
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from fuser.frontend.handles import Handle
-from fuser.integrations.fx_types import is_one, same_numbers, tensor_of
-from fuser.integrations.lowering import Lowering
+from fuser.integrations.aten.lowering import Lowering
+from fuser.integrations.fx.nodes import is_one, same_numbers, tensor_of
 
 
 def put_where(b: Lowering, self: Any, indices: Sequence[Any], values: Any, added: bool) -> Handle:

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 
 from fuser.frontend.handles import Handle
+from fuser.integrations.aten.lowering import Lowering
 from fuser.integrations.aten.row import Row, row
 from fuser.integrations.aten.views import bounds, from_start, sliced, wrapped
-from fuser.integrations.fx_types import NO_END, static_sizes, tensor_of
-from fuser.integrations.lowering import Lowering
+from fuser.integrations.fx.nodes import NO_END, static_sizes, tensor_of
 from fuser.ir.dtypes import DataType
 
 _aten: Any = torch.ops.aten

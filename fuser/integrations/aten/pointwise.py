@@ -10,9 +10,9 @@ from torch._inductor import inductor_prims
 from torch.fx import Node
 
 from fuser.frontend.handles import Handle, Operand
+from fuser.integrations.aten.lowering import Lowering
 from fuser.integrations.aten.row import Lower, Row, parameters, row, schema
-from fuser.integrations.fx_types import meta_of, tensor_of
-from fuser.integrations.lowering import Lowering
+from fuser.integrations.fx.nodes import meta_of, tensor_of
 from fuser.ir.pointwise import EQUALITIES, TABLE
 
 _aten: Any = torch.ops.aten

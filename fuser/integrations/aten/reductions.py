@@ -9,10 +9,10 @@ import torch
 from torch.fx import Node
 
 from fuser.frontend.handles import Handle
+from fuser.integrations.aten.lowering import Lowering
 from fuser.integrations.aten.moves import along
 from fuser.integrations.aten.row import Lower, Row, row
-from fuser.integrations.fx_types import tensor_of
-from fuser.integrations.lowering import Lowering
+from fuser.integrations.fx.nodes import tensor_of
 from fuser.ir.dtypes import DataType
 
 _aten: Any = torch.ops.aten

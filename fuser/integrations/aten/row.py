@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from torch.fx import Node
 
-from fuser.integrations.lowering import Lowering, Results
+from fuser.integrations.aten.lowering import Lowering, Results
 
 Lower = Callable[..., Results]
 Refuse = Callable[..., str | None]

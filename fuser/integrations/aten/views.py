@@ -10,9 +10,9 @@ import torch
 from torch.fx import Node
 
 from fuser.frontend.handles import Handle
+from fuser.integrations.aten.lowering import Lowering
 from fuser.integrations.aten.row import Kind, Row, row
-from fuser.integrations.fx_types import NO_END, is_static, tensor_of
-from fuser.integrations.lowering import Lowering
+from fuser.integrations.fx.nodes import NO_END, is_static, tensor_of
 from fuser.ir.shapes import row_major_strides
 
 _aten: Any = torch.ops.aten

@@ -8,7 +8,7 @@ Importing this registers it. Raises ImportError where Thunder is not installed.
 
 from __future__ import annotations
 
-from fuser.integrations.coverage import Coverage
+from fuser.integrations.partitions.coverage import Coverage
 from fuser.integrations.thunder.executor import REPORTS, FuserExecutor
 from fuser.integrations.thunder.library import extend
 

@@ -20,11 +20,11 @@ import torch
 from torch.fx import Node
 
 from fuser import debug
-from fuser.integrations.coverage import Reports, coverage
-from fuser.integrations.outer import Unit
-from fuser.integrations.partition import Partition
-from fuser.integrations.partition_call import PartitionCall, compile_ahead
-from fuser.integrations.support import Role, Support
+from fuser.integrations.outer.graph import Unit
+from fuser.integrations.partitions.coverage import Reports, coverage
+from fuser.integrations.partitions.partition import Partition
+from fuser.integrations.partitions.partition_call import PartitionCall, compile_ahead
+from fuser.integrations.partitions.support import Role, Support
 from fuser.integrations.thunder.forms import BoundSymbol, graph_of, trial_of
 from fuser.integrations.thunder.library import (
     compile_data,

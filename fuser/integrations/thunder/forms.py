@@ -17,10 +17,10 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from fuser.integrations.aten import RANDOM, factories, moves, pointwise, views
-from fuser.integrations.decompositions import decompositions
-from fuser.integrations.fx_types import meta_of, tensors_of
-from fuser.integrations.joint import rewrite_graph
-from fuser.integrations.support import PRODUCTS, Role, Support, support
+from fuser.integrations.decompositions.table import decompositions
+from fuser.integrations.fx.nodes import meta_of, tensors_of
+from fuser.integrations.partitions.support import PRODUCTS, Role, Support, support
+from fuser.integrations.rewrites.joint import rewrite_graph
 from fuser.integrations.thunder.library import devices, dtypes, prims, proxies
 from fuser.integrations.thunder.table import ROWS
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import networkx as nx
 
-from fuser.integrations.support import Role
+from fuser.integrations.partitions.support import Role
 from fuser.integrations.thunder.forms import Proxy
 from fuser.integrations.thunder.library import proxies
 from fuser.integrations.thunder.stretches import (

@@ -17,9 +17,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, Node
 
-from fuser.integrations.outer import Unit, in_order
-from fuser.integrations.partition import Partition, partitions
-from fuser.integrations.support import Role, Support
+from fuser.integrations.outer.graph import Unit, in_order
+from fuser.integrations.partitions.partition import Partition, partitions
+from fuser.integrations.partitions.support import Role, Support
 from fuser.integrations.thunder.forms import (
     WRITES,
     BoundSymbol,

@@ -1,0 +1,189 @@
+"""Windows of images, [..., height, width] or [..., depth, height, width]: their elements, and the
+windows of each element.
+
+A window's elements are slices of the padded image with steps. An element has few windows, and
+those that are the m-th before the last one to have it, for all elements, are the results repeated
+and moved by m strides. The last window of a dimension may be cut (`ceil_mode`): what it has of the
+image and its padding counts, and no more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from fuser.integrations.fx.nodes import is_static
+from fuser.ir.shapes import places
+
+_aten: Any = torch.ops.aten
+
+MOST_ELEMENTS = 27
+"""Windows of more are torch's where they overlap: each element is code of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowAxis:
+    """One of the dimensions of an image, as windows go along it.
+
+    Where tracing left `size` open, `windows` is so too, and nothing is asked that would decide it.
+    """
+
+    dim: int
+    size: int
+    kernel: int
+    stride: int
+    padding: int
+    windows: int
+    ceil_mode: bool
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the size is known at the call only."""
+        return not is_static(self.size)
+
+    @property
+    def behind(self) -> int:
+        """Elements behind the last window's; below 0 where that reaches into the padding."""
+        return self.size + self.padding - (self.windows - 1) * self.stride - self.kernel
+
+    def taken(self, padded: torch.Tensor, number: int) -> torch.Tensor:
+        """Element `number` of every window."""
+        end = number + (self.windows - 1) * self.stride + 1
+        return _aten.slice.Tensor(padded, self.dim, number, end, self.stride)
+
+    def of_elements(self, results: torch.Tensor, back: int, fill: float) -> torch.Tensor:
+        """For each element, the result of the window that begins `back` windows before the last one
+        that begins at it or before; `fill` where there is none."""
+        shape = list(results.shape)
+        repeated = [*shape[: self.dim + 1], self.stride, *shape[self.dim + 1 :]]
+        wide = results.unsqueeze(self.dim + 1).expand(repeated)
+        shape[self.dim] *= self.stride
+        wide = wide.clone(memory_format=torch.contiguous_format).view(shape)
+        before = back * self.stride - self.padding
+        widths = [0, 0] * (results.dim() - 1 - self.dim)
+        behind = self.size - before - shape[self.dim]
+        return _aten.constant_pad_nd(wide, [*widths, before, behind], fill)
+
+    def place(self, device: torch.device) -> torch.Tensor:
+        """The number of each element."""
+        return torch.arange(self.size, device=device)
+
+    def in_window(self, back: int, device: torch.device) -> torch.Tensor | None:
+        """Whether that window has the element; None if it always does."""
+        if self.kernel >= (back + 1) * self.stride:
+            return None
+        within = torch.remainder(self.place(device) + self.padding, self.stride)
+        return within + back * self.stride < self.kernel
+
+    @property
+    def margin(self) -> int:
+        """How far windows go behind the image, or the most they can, where it has any size."""
+        if self.is_open:
+            return self.padding + (self.stride - 1 if self.ceil_mode else 0)
+        return max(-self.behind, 0)
+
+    @property
+    def cut(self) -> bool:
+        """Whether the last window ends behind the padding; where the size is open, it may."""
+        return self.ceil_mode and (self.is_open or self.behind < -self.padding)
+
+    @property
+    def tiled(self) -> bool:
+        """Whether windows lie side by side."""
+        return self.stride == self.kernel
+
+    def tiles(self, padded: torch.Tensor) -> torch.Tensor:
+        """The dimension as two: windows, and the elements of each."""
+        used = _aten.slice.Tensor(padded, self.dim, 0, self.windows * self.kernel)
+        return used.unflatten(self.dim, (self.windows, self.kernel))
+
+    def summed(self) -> WindowAxis:
+        """What is left of the dimension when windows were summed."""
+        return replace(self, size=self.windows, kernel=1, stride=1, padding=0)
+
+    @property
+    def most_windows(self) -> int:
+        """The most windows that have one element."""
+        return -(-self.kernel // self.stride)
+
+
+def window_axes(
+    rank: int,
+    x: torch.Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool,
+) -> list[WindowAxis] | None:
+    """The last `rank` dimensions; None where there are no windows."""
+    dims = range(x.dim() - rank, x.dim())
+    numbers = (of_each(rank, given) for given in (kernel, stride or kernel, padding))
+    given = zip(dims, x.shape[-rank:], *numbers, strict=True)
+    axes = [_axis(*each, ceil_mode=ceil_mode) for each in given]
+    return axes if all(axis.windows > 0 for axis in axes) else None
+
+
+def _axis(
+    dim: int, size: int, kernel: int, stride: int, padding: int, *, ceil_mode: bool
+) -> WindowAxis:
+    """An only window has no more elements than there are, and is the last of its stride; what is
+    the only one of some calls is as the others are."""
+    strides = size + 2 * padding - kernel
+    windows = (strides + (stride - 1 if ceil_mode else 0)) // stride + 1
+    if ceil_mode and (windows - 1) * stride >= size + padding:
+        windows -= 1  # it would begin in the padding behind
+    if is_static(windows) and windows == 1:
+        stride = kernel = min(kernel, size + 2 * padding)
+    return WindowAxis(dim, size, kernel, stride, padding, windows, ceil_mode)
+
+
+def shares(sizes: Sequence[int], windows: Sequence[int]) -> list[int] | None:
+    """Elements of each window along each dimension; None if some would have more than others."""
+    if not all(type(number) is int and number > 0 for number in (*sizes, *windows)):
+        return None
+    parts = [divmod(size, count) for size, count in zip(sizes, windows, strict=True)]
+    return None if any(rest for _, rest in parts) else [each for each, _ in parts]
+
+
+def elements(axes: Sequence[WindowAxis]) -> int:
+    """How many a window has, along these dimensions."""
+    return math.prod(axis.kernel for axis in axes)
+
+
+def of_each(rank: int, given: int | Sequence[int]) -> tuple[int, ...]:
+    """A number for each dimension, where one may be given for all."""
+    numbers = (given,) if isinstance(given, int) else tuple(given)
+    return numbers if len(numbers) == rank else numbers * rank
+
+
+def padded_image(x: torch.Tensor, axes: Sequence[WindowAxis], fill: float) -> torch.Tensor:
+    """An image as far as its windows go."""
+    widths = [width for axis in reversed(axes) for width in (axis.padding, axis.margin)]
+    return _aten.constant_pad_nd(x, widths, fill) if any(widths) else x
+
+
+def window_elements(
+    x: torch.Tensor, axes: Sequence[WindowAxis]
+) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
+    """The places of the elements of a window, and each of them for all windows."""
+    for numbers in places([axis.kernel for axis in axes]):
+        taken = x
+        for axis, number in zip(axes, numbers, strict=True):
+            taken = axis.taken(taken, number)
+        yield numbers, taken
+
+
+def widened(x: torch.Tensor) -> torch.Tensor:
+    """What sums of 16-bit numbers are of."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
+def sum_over_windows(
+    axes: Sequence[WindowAxis], term: Callable[[tuple[int, ...]], torch.Tensor]
+) -> torch.Tensor:
+    first, *others = map(term, places([axis.most_windows for axis in axes]))
+    return sum(others, first)

@@ -1,0 +1,1 @@
+"""What the integrations know of FX graphs."""

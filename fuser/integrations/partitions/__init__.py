@@ -1,0 +1,1 @@
+"""Parts of a graph that become definitions: which, and what runs them."""

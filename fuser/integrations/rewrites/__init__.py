@@ -1,0 +1,1 @@
+"""Rewrites of a traced graph, before it is divided into partitions."""
