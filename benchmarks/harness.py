@@ -64,19 +64,18 @@ def alternate(
     warm_up: int = 3,
     most_seconds: float = math.inf,
 ) -> dict[str, Measured]:
-    """Measure all candidates in every round, each round starting with another one.
+    """Measure all candidates in every round, in another order each (`balanced_orders`).
 
     After `most_seconds` there are no more rounds than `FEWEST_ROUNDS`.
     """
     times: dict[str, list[float]] = {name: [] for name in candidates}
     faults: dict[str, list[int]] = {name: [] for name in candidates}
-    names = list(candidates)
+    orders = balanced_orders(list(candidates))
     started = time.monotonic()
     for number in range(warm_up + rounds):
         if number >= warm_up + FEWEST_ROUNDS and time.monotonic() - started > most_seconds:
             break
-        start = number % len(names)
-        for name in names[start:] + names[:start]:
+        for name in orders[number % len(orders)]:
             before = _page_faults()
             taken = clock(candidates[name])
             if number >= warm_up:
@@ -90,6 +89,21 @@ def alternate(
         )
         for name, taken in times.items()
     }
+
+
+def balanced_orders(names: Sequence[str]) -> list[list[str]]:
+    """Orders in which each name comes right after each other one equally often: a candidate finds
+    in the caches what the one before it has left there.
+
+    Source: Williams, Experimental designs balanced for the estimation of residual effects of
+    treatments, 1949.
+    """
+    count = len(names)
+    zigzag = [-(place // 2) if place % 2 == 0 else place // 2 + 1 for place in range(count)]
+    orders = [[names[(step + start) % count] for step in zigzag] for start in range(count)]
+    if count % 2 == 0:
+        return orders
+    return [turned for order in orders for turned in (order, order[::-1])]
 
 
 def at_least(seconds: float, candidates: Mapping[str, Call]) -> dict[str, Call]:

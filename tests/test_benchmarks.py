@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import batch_norm_cases
@@ -16,7 +18,7 @@ import turned_cases
 from case import FLOAT8, Case, Scratch, tensors
 from cases import cases, small
 from checks import WrongResultError, check_ours, error, working
-from harness import alternate
+from harness import alternate, balanced_orders
 from host_time import chain, host_seconds, measure_execute
 from liger import HAS_LIGER
 
@@ -261,6 +263,16 @@ def test_rounds_end_early_when_the_time_is_used_up() -> None:
     calls: list[int] = []
     alternate({"fuser": lambda: calls.append(1)}, rounds=100, warm_up=1, most_seconds=0)
     assert len(calls) == 1 + 5
+
+
+@pytest.mark.parametrize("count", range(1, 7))
+def test_each_candidate_is_measured_after_each_other_one_equally_often(count: int) -> None:
+    names = "abcdef"[:count]
+    orders = balanced_orders(names)
+    assert all(sorted(order) == list(names) for order in orders)
+    followed = Counter(pair for order in orders for pair in pairwise(order))
+    assert len(followed) == count * (count - 1)
+    assert len(set(followed.values())) <= 1
 
 
 def test_chains_have_as_many_kernels_as_segments() -> None:
