@@ -142,10 +142,8 @@ def _plan(part: Partition, plan: Plan, name: str) -> list[Markup]:
     words = tag("p", f"For {plan.target}, it {traffic_words(part.traffic)}.")
     columns = tag("div", _figure(part, plan, name), steps_of(part, plan, name), class_="columns")
     made = [words, columns]
-    items = [tag("li", each) for each in (*plan.boundaries, *plan.updates)]
-    if items:
-        head = "Why this is not one kernel" if plan.boundaries else "Inputs that are updated"
-        made.append(joined(tag("h4", head), tag("ul", *items)))
+    made += _listed("Why this is not one kernel", plan.boundaries)
+    made += _listed("Inputs that are updated", plan.updates)
     if plan.log:
         items = [tag("li", tidy(line)) for line in plan.log]
         heading = tag("summary", f"All decisions of the segmenter: {len(items)}")
@@ -153,6 +151,13 @@ def _plan(part: Partition, plan: Plan, name: str) -> list[Markup]:
             tag("details", heading, tag("p", _price(plan)), tag("ul", *items, class_="log"))
         )
     return made
+
+
+def _listed(head: str, sentences: Sequence[str]) -> list[Markup]:
+    """A heading, and what stands under it; nothing where there is nothing to say."""
+    if not sentences:
+        return []
+    return [tag("h4", head), tag("ul", *(tag("li", each) for each in sentences))]
 
 
 def _price(plan: Plan) -> str:

@@ -147,6 +147,22 @@ def test_torch_calls_and_aliases_are_steps() -> None:
     assert node["data-step"] == step["id"]
 
 
+def test_updated_inputs_are_no_reason_for_several_kernels() -> None:
+    x = torch.randn(4, 8)
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        once = t - fd.ops.sum(t, dims=[0], keepdim=True)
+        twice = once - fd.ops.sum(once, dims=[1], keepdim=True)
+        fd.add_output(t + twice, alias_input=t)
+        fd.add_output(twice)
+    plan = fd.plan([x])
+    text = "".join(Page(fuser.explain(fd, x).html).whole)
+    assert "Why this is not one kernel" + "".join(plan.boundaries) + "Inputs that" in text
+    assert "Inputs that are updated" + "".join(plan.updates) in text
+    assert plan.boundaries
+    assert plan.updates
+
+
 def test_a_graph_that_is_too_large_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draw_svg, "MOST", 2)
     x = torch.randn(8)
