@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cases import cases
+from disassembly import INSTRUCTION, width
 from harness import machine, options, report
 
 from fuser.runtime.cuda import compile_cuda
@@ -52,7 +53,6 @@ UNIT = {name: unit for unit, names in UNITS.items() for name in names}
 
 HEAD = ("case", "kernel", "registers", "instructions", "bytes", "issued", *CYCLES, "memory")
 
-_INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z0-9_.]+)\s*(.*?)\s*;")
 _LABEL = re.compile(r"^\s*(\.L\w+):")
 _TARGET = re.compile(r"`\((\.L\w+)\)")
 
@@ -78,14 +78,14 @@ def counted(text: str) -> Counted:
     for line in text.splitlines():
         if label := _LABEL.match(line):
             labels[label[1]] = len(lines)
-        elif found := _INSTRUCTION.search(line):
+        elif found := INSTRUCTION.search(line):
             lines.append((found[1], found[2]))
     body = [op for op, _ in lines[slice(*_rows(lines, labels))] if op != "NOP"]
     cycles = defaultdict[str, float](float, issued=len(body) / ISSUED)
     for op in body:
         unit = UNIT.get(op.partition(".")[0], "integers")
-        cycles[unit] += _width(op) / 4 if unit == "memory" else CYCLES[unit]
-    moved = sum(_width(op) for op in body if op.startswith(("LDG", "STG")))
+        cycles[unit] += width(op) / 4 if unit == "memory" else CYCLES[unit]
+    moved = sum(width(op) for op in body if op.startswith(("LDG", "STG")))
     return Counted(len(body), moved, dict(cycles))
 
 
@@ -102,13 +102,6 @@ def _rows(lines: Sequence[tuple[str, str]], labels: dict[str, int]) -> tuple[int
         return 0, len(lines)
     first = min(begin for begin, _ in moving)
     return first, max(end for begin, end in moving if begin == first)
-
-
-def _width(op: str) -> int:
-    """Bytes of a thread that an instruction moves."""
-    kinds = op.split(".")
-    sizes = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1}
-    return next((sizes[kind] for kind in kinds if kind in sizes), 4)
 
 
 def main(given: Sequence[str] | None = None) -> None:

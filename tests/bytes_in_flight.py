@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-_INSTRUCTION = re.compile(r"/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z0-9_.]+)\s*(.*?)\s*;")
+from disassembly import INSTRUCTION, width
+
 _REGISTER = re.compile(r"\bR(\d+)(\.64)?")
 _OPERANDS = re.compile(r",(?![^\[]*\])")
 
@@ -18,9 +19,9 @@ def bytes_in_flight(text: str) -> int:
     """
     under_way: list[tuple[set[int], int]] = []
     most = 0
-    for operation, operands in _INSTRUCTION.findall(text):
+    for operation, operands in INSTRUCTION.findall(text):
         if operation.startswith("LDGSTS"):
-            under_way.append((set(), _width(operation)))
+            under_way.append((set(), width(operation)))
         elif operation.startswith("DEPBAR"):
             under_way = [each for each in under_way if each[0]]
         else:
@@ -31,8 +32,8 @@ def bytes_in_flight(text: str) -> int:
             under_way = under_way[waits[-1] + 1 :] if waits else under_way
             if is_load:
                 first = next(iter(_registers(filled)))
-                words = range(max(_width(operation) // 4, 1))
-                under_way.append(({first + i for i in words}, _width(operation)))
+                words = range(max(width(operation) // 4, 1))
+                under_way.append(({first + i for i in words}, width(operation)))
         most = max(most, sum(width for _, width in under_way))
     return most
 
@@ -43,12 +44,3 @@ def _registers(operand: str) -> list[int]:
         for number, pair in _REGISTER.findall(operand)
         for i in range(2 if pair else 1)
     ]
-
-
-def _width(operation: str) -> int:
-    """The bytes that an access of a thread moves."""
-    parts = operation.split(".")
-    for name, width in (("128", 16), ("64", 8), ("U8", 1), ("S8", 1), ("U16", 2), ("S16", 2)):
-        if name in parts:
-            return width
-    return 4
