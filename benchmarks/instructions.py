@@ -23,8 +23,8 @@ from cases import cases
 from disassembly import INSTRUCTION, width
 from harness import machine, options, report
 
-from fuser.runtime.cuda import compile_cuda
-from fuser.runtime.sass import disassemble
+from fuser.runtime.cuda.kernel import compile_cuda
+from fuser.runtime.cuda.sass import disassemble
 
 BYTES_A_CYCLE = 4.3e12 / 132 / 1.755e9
 """Of the memory, for a multiprocessor."""

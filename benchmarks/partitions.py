@@ -31,7 +31,7 @@ from model_cases import compiled_by
 from partition_cases import PARTS, Case
 
 from fuser import PythonProfiler
-from fuser.runtime.profile_totals import StepTotal, step_totals
+from fuser.runtime.plans.profile_totals import StepTotal, step_totals
 
 HEAD = ("model", "kernel", "calls", "ms", "beyond", "MiB", "of copy")
 

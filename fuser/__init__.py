@@ -29,7 +29,7 @@ from fuser.frontend.lru_cache import LRUCache, LruFusionCache
 from fuser.frontend.profiler import PythonProfiler
 from fuser.frontend.version import Version, version
 from fuser.ir.dtypes import DataType
-from fuser.runtime.stats import stats
+from fuser.runtime.kernels.stats import stats
 
 if TYPE_CHECKING:
     from fuser.explanation import explain

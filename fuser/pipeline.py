@@ -17,7 +17,7 @@ from fuser.ir.concretize import concretize_for, size_inputs
 from fuser.ir.nodes import Fusion, Inputs, Scatter
 from fuser.planning import Compiled, compile_plan
 from fuser.runtime.at_once import each_at_once
-from fuser.runtime.call import (
+from fuser.runtime.calls.call import (
     Device,
     check_memory,
     device_of,
@@ -25,19 +25,19 @@ from fuser.runtime.call import (
     key_of,
     refuse_tracing,
 )
-from fuser.runtime.compile_cache import CompileCache
-from fuser.runtime.cuda_driver import refuse_capture
-from fuser.runtime.executor import LoadedKernel, Runner
-from fuser.runtime.oracle import oracle_runner
-from fuser.runtime.overlaps import are_apart, overlapping
-from fuser.runtime.placed import Run, apart, are_elsewhere, copied, current, moved, placed
-from fuser.runtime.plan import Plan
-from fuser.runtime.profile import Profile
+from fuser.runtime.calls.executor import LoadedKernel, Runner
+from fuser.runtime.calls.oracle import oracle_runner
+from fuser.runtime.calls.overlaps import are_apart, overlapping
+from fuser.runtime.calls.placed import Run, apart, are_elsewhere, copied, current, moved, placed
+from fuser.runtime.calls.torch_shortcuts import Recognizes, never, recognizer
+from fuser.runtime.cpu.toolchain import find_compiler, warn_without_compiler, why_none
+from fuser.runtime.cuda.driver import refuse_capture
+from fuser.runtime.kernels.compile_cache import CompileCache
+from fuser.runtime.plans.plan import Plan
+from fuser.runtime.plans.profile import Profile
+from fuser.runtime.plans.timed_runs import profile, profile_call
+from fuser.runtime.plans.watching import PLANS
 from fuser.runtime.target_name import TargetName, check_is_name, check_runs_on, resolve_target
-from fuser.runtime.timed_runs import profile, profile_call
-from fuser.runtime.toolchain import find_compiler, warn_without_compiler, why_none
-from fuser.runtime.torch_shortcuts import Recognizes, never, recognizer
-from fuser.runtime.watching import PLANS
 
 KEPT_PLANS = 4096
 """Plans one definition keeps; the oldest goes first. Their kernels stay compiled."""

@@ -20,11 +20,11 @@ from fuser.ir.verify import verify
 from fuser.passes import PASSES
 from fuser.passes.scatter_forms import choose_scatter_forms
 from fuser.runtime.backend import Backend, backend_for
-from fuser.runtime.call import alignment, describe_input
-from fuser.runtime.describe import describe, print_segments
-from fuser.runtime.overlaps import overlapping
-from fuser.runtime.plan import Plan
-from fuser.runtime.stats import count
+from fuser.runtime.calls.call import alignment, describe_input
+from fuser.runtime.calls.overlaps import overlapping
+from fuser.runtime.kernels.stats import count
+from fuser.runtime.plans.describe import describe, print_segments
+from fuser.runtime.plans.plan import Plan
 from fuser.runtime.target_name import TargetName
 from fuser.segmenter import SegmentedFusion, render, segment
 

@@ -16,7 +16,7 @@ from fuser.errors import OperandDtypeError
 from fuser.ir import dtypes
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Number
-from fuser.runtime.output_pool import POOL
+from fuser.runtime.calls.output_pool import POOL
 
 P = ParamSpec("P")
 Result = TypeVar("Result")

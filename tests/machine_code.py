@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 
-from fuser.runtime.cubin import Cubin
+from fuser.runtime.cuda.cubin import Cubin
 
 # An instruction is two 64-bit words. Bits 0-8 of the first are the operation, whatever the form
 # of its operands; bits 9-11 of the second are the size of what a memory operation moves.

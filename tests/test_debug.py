@@ -13,7 +13,7 @@ from torch._dynamo.exc import BackendCompilerFailed
 from fuser import DataType, FusionDefinition, debug
 from fuser.errors import DumpFileError, DumpOptionError, FuserError, SwitchError
 from fuser.frontend.handles import Handle
-from fuser.runtime.disk_cache import disk_cache
+from fuser.runtime.kernels.disk_cache import disk_cache
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from fuser.errors import OutputDifferenceError
 from fuser.ir.nodes import Fusion
 from fuser.ir.printer import operation_name
 from fuser.runtime.backend import CpuBackend
-from fuser.runtime.executor import Runner
+from fuser.runtime.calls.executor import Runner
 from tests import compiled_programs, fuzz, random_row_steps, random_scatters, random_steps
 from tests.program_patterns import STATEMENTS, VALUES
 from tests.random_programs import Line, Program, program_of

@@ -19,10 +19,10 @@ from fuser import FusionDefinition
 from fuser.frontend.validating import _VALIDATING
 from fuser.ir.random_numbers import _GENERATOR
 from fuser.runtime.emulator.build import _launch_lock
-from fuser.runtime.output_pool import POOL, POOLED_BYTES
-from fuser.runtime.disk_cache import disk_cache
-from fuser.runtime.stats import _LOCK
-from fuser.runtime.watching import PLANS
+from fuser.runtime.calls.output_pool import POOL, POOLED_BYTES
+from fuser.runtime.kernels.disk_cache import disk_cache
+from fuser.runtime.kernels.stats import _LOCK
+from fuser.runtime.plans.watching import PLANS
 
 x = torch.ones(POOLED_BYTES // 4)
 with FusionDefinition() as fd:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fuser.runtime.cubin import Cubin
-from fuser.runtime.nvrtc import compile_cubin
+from fuser.runtime.cuda.cubin import Cubin
+from fuser.runtime.cuda.nvrtc import compile_cubin
 from tests.machine_code import elf_section, memory_accesses
 
 pytest.importorskip("cuda.bindings.nvrtc")

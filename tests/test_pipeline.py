@@ -10,7 +10,7 @@ import torch
 
 from fuser import DataType, FuserError, Fusion, FusionDefinition
 from fuser.debug import DUMPS
-from fuser.runtime.stats import stats
+from fuser.runtime.kernels.stats import stats
 from tests.seeds import gelu, transpose
 
 ROOT = Path(__file__).parent.parent

@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import fuser
 from fuser import DataType, FusionDefinition, errors, pipeline
-from fuser.runtime import toolchain
+from fuser.runtime.cpu import toolchain
 
 
 def _launched() -> int:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fuser import FusionDefinition, debug
-from fuser.runtime import toolchain
+from fuser.runtime.cpu import toolchain
 from fuser.warned import warn_user
 
 

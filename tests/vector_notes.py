@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from fuser.codegen.kernel_source import KernelSource
-from fuser.runtime.cpu import flags
-from fuser.runtime.toolchain import find_compiler
+from fuser.runtime.cpu.kernel import flags
+from fuser.runtime.cpu.toolchain import find_compiler
 
 COMPILER = find_compiler()
 

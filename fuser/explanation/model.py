@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fuser.explanation.traffic import Traffic, traffic_of
 from fuser.integrations.partitions.coverage import Uncovered
-from fuser.runtime.plan import KernelStep, Plan
+from fuser.runtime.plans.plan import KernelStep, Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from fuser.explanation.page_steps import code_block, step_names, steps_of
 from fuser.explanation.traffic import Traffic
 from fuser.explanation.words import count, graph_words, partition_words, tidy, times, traffic_words
 from fuser.markup import Markup, joined, tag
-from fuser.runtime.plan import Plan
+from fuser.runtime.plans.plan import Plan
 from fuser.segmenter import STYLE, byte_count
 
 

@@ -11,7 +11,7 @@ from fuser.explanation.model import Partition
 from fuser.explanation.words import count, launch_words, tidy
 from fuser.ir.nodes import Value
 from fuser.markup import Markup, joined, tag
-from fuser.runtime.plan import AliasStep, ExternStep, KernelStep, Plan, Step, read_words
+from fuser.runtime.plans.plan import AliasStep, ExternStep, KernelStep, Plan, Step, read_words
 from fuser.segmenter import (
     Segment,
     byte_count,

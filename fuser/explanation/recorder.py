@@ -14,8 +14,8 @@ from fuser.integrations.partitions.partition_call import PartitionCall
 from fuser.ir.nodes import Fusion
 from fuser.ir.printer import print_fusion
 from fuser.locks import forkable_lock
-from fuser.runtime.plan import Plan
-from fuser.runtime.watching import PLANS
+from fuser.runtime.plans.plan import Plan
+from fuser.runtime.plans.watching import PLANS
 
 
 class Recorder:

@@ -15,7 +15,7 @@ from fuser.explanation.words import (
     tidy,
     traffic_words,
 )
-from fuser.runtime.plan import KernelStep, Plan, read_words
+from fuser.runtime.plans.plan import KernelStep, Plan, read_words
 from fuser.segmenter import byte_count
 
 WIDTH = 100

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from fuser.ir.nodes import Cast, CheckIndex, Fusion, Statement, Value, operands
 from fuser.ir.strided import is_metadata
-from fuser.runtime.plan import Plan
+from fuser.runtime.plans.plan import Plan
 from fuser.segmenter import (
     SegmentedFusion,
     bytes_moved,

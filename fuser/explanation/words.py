@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fuser.explanation.model import Graph, Partition
 from fuser.explanation.traffic import Traffic
-from fuser.runtime.plan import KernelStep, Plan
+from fuser.runtime.plans.plan import KernelStep, Plan
 from fuser.segmenter import byte_count
 
 

@@ -14,8 +14,8 @@ from fuser.frontend.fusion import Fusion
 from fuser.frontend.left_out import EXECUTOR_CACHE
 from fuser.ir.printer import print_fusion
 from fuser.pipeline import Plan
-from fuser.runtime.call import Device
-from fuser.runtime.plan import KernelStep
+from fuser.runtime.calls.call import Device
+from fuser.runtime.plans.plan import KernelStep
 
 
 def print_kernels(plan: Plan, *, library: bool) -> str:

@@ -31,8 +31,8 @@ from fuser.ir import nodes
 from fuser.ir.printer import print_fusion
 from fuser.locks import forkable_rlock
 from fuser.pipeline import Executor, Plan
-from fuser.runtime.call import Device
-from fuser.runtime.torch_steps import separated
+from fuser.runtime.calls.call import Device
+from fuser.runtime.calls.torch_steps import separated
 from fuser.runtime.untraced import untraced_methods
 
 

@@ -6,8 +6,8 @@ from types import TracebackType
 from typing import Self
 
 from fuser.errors import ArgumentError, NothingSavedError
-from fuser.runtime.profile import Profile
-from fuser.runtime.profile_totals import totals_table
+from fuser.runtime.plans.profile import Profile
+from fuser.runtime.plans.profile_totals import totals_table
 
 
 class PythonProfiler:

@@ -19,8 +19,8 @@ from fuser.frontend.version import VERSION
 from fuser.ir.binding import is_strided
 from fuser.ir.nodes import Fusion, python_number
 from fuser.ir.printer import print_fusion, print_number
-from fuser.runtime.call import address, holds_numbers
-from fuser.runtime.overlaps import span_of
+from fuser.runtime.calls.call import address, holds_numbers
+from fuser.runtime.calls.overlaps import span_of
 
 _IMPORTS = "import torch\n\nfrom fuser import DataType, FusionDefinition\n"
 _DEFINED = "with FusionDefinition() as fd:\n    nvfuser_fusion(fd)\n"

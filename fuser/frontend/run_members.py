@@ -11,8 +11,8 @@ import torch
 
 from fuser.frontend.fusion import Fusion
 from fuser.pipeline import Plan
-from fuser.runtime.placed import Run
-from fuser.runtime.profile import Profile
+from fuser.runtime.calls.placed import Run
+from fuser.runtime.plans.profile import Profile
 
 
 class RunMembers:

@@ -27,10 +27,10 @@ from fuser.frontend.validating import (
 from fuser.ir import nodes
 from fuser.ir.comparison import check_results
 from fuser.pipeline import Executor, Plan
-from fuser.runtime.call import Device
-from fuser.runtime.placed import Run
-from fuser.runtime.profile import Profile
-from fuser.runtime.toolchain import find_compiler, why_none
+from fuser.runtime.calls.call import Device
+from fuser.runtime.calls.placed import Run
+from fuser.runtime.cpu.toolchain import find_compiler, why_none
+from fuser.runtime.plans.profile import Profile
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -15,16 +15,16 @@ from fuser.codegen import CpuPrinter, CpuRowPrinter, CudaPrinter, KernelSource
 from fuser.ir.nodes import Value
 from fuser.ir.printer import operation_names, print_fusion
 from fuser.passes.compared_values import has_compared_values
-from fuser.runtime.cpu import compile_cpu, flags
-from fuser.runtime.cuda import compile_cuda, cuda_launcher
-from fuser.runtime.emulated import emulated_launcher
+from fuser.runtime.calls.executor import LoadedKernel
+from fuser.runtime.cpu.kernel import compile_cpu, flags
+from fuser.runtime.cpu.processor import is_intel
+from fuser.runtime.cuda.kernel import compile_cuda, cuda_launcher
+from fuser.runtime.cuda.nvrtc import options
+from fuser.runtime.cuda.sass import disassemble
 from fuser.runtime.emulator import ThreadOrder
-from fuser.runtime.executor import LoadedKernel
-from fuser.runtime.kernel import sizes_of
-from fuser.runtime.nvrtc import options
-from fuser.runtime.processor import is_intel
-from fuser.runtime.resources import Resources
-from fuser.runtime.sass import disassemble
+from fuser.runtime.emulator.launcher import emulated_launcher
+from fuser.runtime.kernels.kernel import sizes_of
+from fuser.runtime.kernels.resources import Resources
 from fuser.runtime.target_name import TargetName
 from fuser.schedule import (
     ACCESS_BYTES,

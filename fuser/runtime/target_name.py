@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from fuser.errors import TargetError
-from fuser.runtime.cuda_driver import capacity, device_arch
+from fuser.runtime.cuda.driver import capacity, device_arch
 from fuser.schedule import arch_number
 from fuser.segmenter import GPU, PROCESSOR, Machine
 

@@ -25,8 +25,8 @@ from fuser.ir.conversions import converted
 from fuser.ir.dtypes import DataType
 from fuser.ir.pointwise import TABLE, PointwiseOp, letter
 from fuser.ir.promotion import Operand, Signature
-from fuser.runtime import cpu
-from fuser.runtime.toolchain import find_compiler
+from fuser.runtime.cpu import kernel as cpu
+from fuser.runtime.cpu.toolchain import find_compiler
 
 COMPILER = find_compiler()
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")

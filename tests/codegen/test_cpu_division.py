@@ -16,8 +16,8 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.codegen.target import CPU
 from fuser.frontend.handles import Handle
-from fuser.runtime import cpu
-from fuser.runtime.toolchain import find_compiler
+from fuser.runtime.cpu import kernel as cpu
+from fuser.runtime.cpu.toolchain import find_compiler
 from tests.definitions import only_kernel
 from tests.vector_notes import assert_vectorized, needs_notes
 

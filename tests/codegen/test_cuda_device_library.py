@@ -21,8 +21,8 @@ from fuser.ir.conversions import converted
 from fuser.ir.dtypes import DataType
 from fuser.ir.pointwise import TABLE, PointwiseOp, letter
 from fuser.ir.promotion import Operand
-from fuser.runtime.nvrtc import compile_cubin
-from fuser.runtime.toolchain import find_compiler
+from fuser.runtime.cpu.toolchain import find_compiler
+from fuser.runtime.cuda.nvrtc import compile_cubin
 from fuser.schedule.tree.counts import inverse_of
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")

@@ -13,7 +13,7 @@ from fuser.codegen import KernelSource, Workspace
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
 from fuser.runtime.backend import EmulatorBackend
-from fuser.runtime.cuda import compile_cuda
+from fuser.runtime.cuda.kernel import compile_cuda
 from fuser.runtime.emulator import Sanitizer, ThreadOrder
 from fuser.schedule import CudaRowParameters
 from tests.benchmark_kernels import BENCHMARKS, Benchmark

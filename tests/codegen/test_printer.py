@@ -8,7 +8,7 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.codegen import Pointer, Scalar, Size
-from fuser.runtime.plan import KernelStep
+from fuser.runtime.plans.plan import KernelStep
 
 Build = Callable[[FusionDefinition], None]
 TARGETS = ("cpu", "cuda:sm_90")

@@ -13,8 +13,8 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.codegen.target import CPU
 from fuser.ir.interpret import interpret
-from fuser.runtime.cpu import FLAGS
-from fuser.runtime.toolchain import find_compiler
+from fuser.runtime.cpu.kernel import FLAGS
+from fuser.runtime.cpu.toolchain import find_compiler
 
 COMPILER = find_compiler()
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")

@@ -11,7 +11,7 @@ from fuser.frontend import fusion as held
 from fuser.ir.binding import check_inputs
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Fusion, Number
-from fuser.runtime.call import Device
+from fuser.runtime.calls.call import Device
 
 
 class OracleExecutor:

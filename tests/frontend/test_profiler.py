@@ -12,7 +12,7 @@ import torch
 
 import fuser
 from fuser import Fusion, FusionDefinition, PythonProfiler, debug, errors
-from fuser.runtime.profile_totals import step_totals
+from fuser.runtime.plans.profile_totals import step_totals
 
 
 @pytest.fixture(autouse=True)

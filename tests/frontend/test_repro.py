@@ -13,7 +13,7 @@ from fuser import DataType, Fusion, FusionDefinition, errors
 from fuser.frontend.flattened import Inputs
 from fuser.frontend.handles import Handle
 from fuser.frontend.repro import form_of
-from fuser.runtime.call import alignment
+from fuser.runtime.calls.call import alignment
 
 
 @pytest.fixture(autouse=True)
@@ -299,7 +299,7 @@ def test_a_failure_of_the_compiler_points_to_the_script(call: str, monkeypatch: 
 
 
 def test_code_that_does_not_compile_points_to_the_script(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("fuser.runtime.cpu.FLAGS", ("-Dextern=undeclared",))
+    monkeypatch.setattr("fuser.runtime.cpu.kernel.FLAGS", ("-Dextern=undeclared",))
     with FusionDefinition() as fd:
         fd.add_output(fd.ops.erf(fd.define_tensor(shape=[-1])) * 0.123)
     with pytest.raises(errors.CompilationError) as caught:

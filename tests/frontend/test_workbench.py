@@ -11,7 +11,7 @@ import torch
 
 import fuser
 from fuser import DataType, Fusion, FusionDefinition, errors
-from fuser.runtime.executor import Runner
+from fuser.runtime.calls.executor import Runner
 from tests.kernels_made import kernels_made
 
 

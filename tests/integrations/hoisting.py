@@ -9,7 +9,7 @@ import torch
 from torch.fx import GraphModule
 
 from fuser.integrations.outer.hoisted import Forward, hoisted
-from fuser.runtime.placed import copied
+from fuser.runtime.calls.placed import copied
 
 
 def hoisted_and_checked(outer: GraphModule) -> Forward:

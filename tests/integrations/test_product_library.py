@@ -17,7 +17,7 @@ from fuser.integrations.outer.product_library import (
     runs_in_onednn,
 )
 from fuser.integrations.outer.products import product_of
-from fuser.runtime import processor
+from fuser.runtime.cpu import processor
 from tests.integrations.graphs import one_node
 
 aten: Any = torch.ops.aten

@@ -12,7 +12,7 @@ from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from fuser.integrations.outer.products import product_of
-from fuser.runtime.output_pool import POOL, POOLED_BYTES
+from fuser.runtime.calls.output_pool import POOL, POOLED_BYTES
 from tests.integrations.graphs import one_node
 
 aten: Any = torch.ops.aten

@@ -23,8 +23,8 @@ from step_cases import (
 
 from fuser.integrations import dynamo
 from fuser.ir.nodes import Fusion
-from fuser.runtime.plan import Plan
-from fuser.runtime.watching import PLANS
+from fuser.runtime.plans.plan import Plan
+from fuser.runtime.plans.watching import PLANS
 
 
 def dilated(x: torch.Tensor) -> torch.Tensor:

@@ -8,7 +8,7 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
-from fuser.runtime import torch_steps
+from fuser.runtime.calls import torch_steps
 
 
 def strided(*shape: int, order: tuple[int, ...]) -> torch.Tensor:

@@ -13,7 +13,8 @@ from fuser.codegen import KernelSource
 from fuser.frontend.handles import Handle
 from fuser.ir.nodes import Pointwise
 from fuser.passes.compared_values import make_compared_alike
-from fuser.runtime import cpu, nvrtc
+from fuser.runtime.cpu import kernel as cpu
+from fuser.runtime.cuda import nvrtc
 from fuser.schedule.tree.loop_nest import Launch
 from tests.definitions import Define, defined
 

@@ -12,10 +12,10 @@ from fuser import FusionDefinition
 from fuser.codegen import KernelSource, Pointer, Workspace
 from fuser.ir.nodes import Number
 from fuser.planning import compile_plan
+from fuser.runtime.calls.executor import LoadedKernel, Runner
 from fuser.runtime.emulator import Sanitizer, ThreadOrder, run_sanitized
 from fuser.runtime.emulator.sanitize import is_available
-from fuser.runtime.executor import LoadedKernel, Runner
-from fuser.runtime.kernel import Launcher, as_c, c_type, sizes_of
+from fuser.runtime.kernels.kernel import Launcher, as_c, c_type, sizes_of
 from fuser.runtime.target_name import resolve_target
 from fuser.segmenter import Segment
 

@@ -10,8 +10,8 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.codegen import Workspace
 from fuser.frontend.handles import Handle
-from fuser.runtime import buffers, executor
 from fuser.runtime.backend import EmulatorBackend
+from fuser.runtime.calls import buffers, executor
 from fuser.runtime.emulator import ThreadOrder
 from tests.definitions import defined
 

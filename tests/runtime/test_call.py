@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fuser import DataType, FusionDefinition, errors
-from fuser.runtime.call import device_of, key_of
+from fuser.runtime.calls.call import device_of, key_of
 
 
 def scaled(dtype: DataType) -> FusionDefinition:

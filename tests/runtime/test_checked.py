@@ -11,7 +11,7 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.codegen import IndexCheck
 from fuser.errors import IndexOutOfRangeError
-from fuser.runtime.checked import IndexReports
+from fuser.runtime.calls.checked import IndexReports
 
 CHECKS = (IndexCheck("gather", 3, False), IndexCheck("index_select", 5, True))
 CPU = torch.device("cpu")

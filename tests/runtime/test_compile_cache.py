@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from fuser.runtime.compile_cache import CompileCache
+from fuser.runtime.kernels.compile_cache import CompileCache
 
 
 def test_each_key_is_made_once():
@@ -58,7 +58,7 @@ def test_another_key_is_made_while_one_is_being_made():
 
 FORKED = """
 import os, sys, threading
-from fuser.runtime.compile_cache import CompileCache
+from fuser.runtime.kernels.compile_cache import CompileCache
 
 cache, entered, release = CompileCache(), threading.Event(), threading.Event()
 

@@ -8,9 +8,9 @@ from fuser import FusionDefinition
 from fuser.codegen import KernelSource
 from fuser.errors import CompilationError, TargetError
 from fuser.frontend.handles import Handle
-from fuser.runtime import cpu
-from fuser.runtime.shared_library import load_library
-from fuser.runtime.toolchain import Compiler, find_compiler
+from fuser.runtime.cpu import kernel as cpu
+from fuser.runtime.cpu.shared_library import load_library
+from fuser.runtime.cpu.toolchain import Compiler, find_compiler
 from fuser.schedule.tree.loop_nest import Launch
 from tests.definitions import one_kernel, only_kernel
 from tests.kernels_made import kernels_made
@@ -104,7 +104,7 @@ def test_functions_of_the_library_of_c_are_those_of_the_process(count: int):
 
 def test_a_compiler_that_cannot_do_without_is_left_what_it_links(monkeypatch: pytest.MonkeyPatch):
     options = ("-nodefaultlibs", "-lno_such_library")
-    monkeypatch.setattr("fuser.runtime.toolchain._WITHOUT_LANGUAGE_LIBRARIES", options)
+    monkeypatch.setattr("fuser.runtime.cpu.toolchain._WITHOUT_LANGUAGE_LIBRARIES", options)
     compiler = find_compiler()
     assert compiler is not None
     assert compiler.without_language_libraries() == ()

@@ -9,10 +9,10 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.runtime.compile_cache import CompileCache
-from fuser.runtime.cubin import Cubin
-from fuser.runtime.cuda import compile_cuda
-from fuser.runtime.resources import Resources
+from fuser.runtime.cuda.cubin import Cubin
+from fuser.runtime.cuda.kernel import compile_cuda
+from fuser.runtime.kernels.compile_cache import CompileCache
+from fuser.runtime.kernels.resources import Resources
 
 Define = Callable[[FusionDefinition, Handle], Handle]
 
@@ -54,9 +54,9 @@ def test_a_kernel_that_spills_is_compiled_again_for_fewer_blocks_at_once(
         log = f"Compiling entry function '{kernel}'\n8 bytes spill stores"
         return Cubin(b"", kernel, arch, Resources(spill_bytes=8), log)
 
-    monkeypatch.setattr("fuser.runtime.cuda.compile_cubin", spilling)
-    monkeypatch.setattr("fuser.runtime.cuda.kept_kernel", lambda key, make, use: use(make()))
-    monkeypatch.setattr("fuser.runtime.cuda._CUBINS", CompileCache())
+    monkeypatch.setattr("fuser.runtime.cuda.kernel.compile_cubin", spilling)
+    monkeypatch.setattr("fuser.runtime.cuda.kernel.kept_kernel", lambda key, make, use: use(make()))
+    monkeypatch.setattr("fuser.runtime.cuda.kernel._CUBINS", CompileCache())
     assert compile_cuda(source, "sm_90").resources.spill_bytes == 8
     assert len(compiled) == len(bounds)
     for code, bound in zip(compiled, bounds, strict=True):

@@ -15,11 +15,12 @@ import torch
 
 from fuser.codegen import IndexCheck
 from fuser.errors import CaptureError
-from fuser.runtime import cuda_bindings, cuda_driver
-from fuser.runtime.checked import IndexReports
-from fuser.runtime.nvrtc import compile_cubin
-from fuser.runtime.parameters import Parameters
-from fuser.runtime.toolchain import find_compiler
+from fuser.runtime.calls.checked import IndexReports
+from fuser.runtime.cpu.toolchain import find_compiler
+from fuser.runtime.cuda import bindings as cuda_bindings
+from fuser.runtime.cuda import driver as cuda_driver
+from fuser.runtime.cuda.nvrtc import compile_cubin
+from fuser.runtime.cuda.parameters import Parameters
 
 pytest.importorskip("cuda.bindings.driver")
 
@@ -29,9 +30,9 @@ import ctypes
 import torch
 torch.cuda.current_device = lambda: 3
 from fuser.errors import LaunchError
-from fuser.runtime.cubin import Cubin, Resources
-from fuser.runtime.cuda_driver import load_kernel
-from fuser.runtime.parameters import Parameters
+from fuser.runtime.cuda.cubin import Cubin, Resources
+from fuser.runtime.cuda.driver import load_kernel
+from fuser.runtime.cuda.parameters import Parameters
 
 def cubin(image=b"ELF..", kernel="k", shared_bytes=128):
     return Cubin(image, kernel, "sm_90", Resources(32, 0, 0, shared_bytes, len(image)), "")
@@ -183,8 +184,9 @@ given = [torch.randn(40, 20000), torch.randn(9)]
 WARM = """
 import threading
 from fuser.planning import compile_plan
-from fuser.runtime import cuda_driver, executor
-from fuser.runtime.occupancy import Capacity
+from fuser.runtime.cuda import driver as cuda_driver
+from fuser.runtime.calls import executor
+from fuser.runtime.cuda.occupancy import Capacity
 from fuser.runtime.target_name import TargetName
 
 streams = threading.local()

@@ -14,11 +14,13 @@ import pytest
 
 import fuser
 from fuser.codegen import KernelSource
-from fuser.runtime import cpu, cuda, disk_cache
-from fuser.runtime.compile_cache import CompileCache
-from fuser.runtime.disk_cache import DiskCache
+from fuser.runtime.cpu import kernel as cpu
+from fuser.runtime.cpu.toolchain import find_compiler
+from fuser.runtime.cuda import kernel as cuda
 from fuser.runtime.emulator import build
-from fuser.runtime.toolchain import find_compiler
+from fuser.runtime.kernels import disk_cache
+from fuser.runtime.kernels.compile_cache import CompileCache
+from fuser.runtime.kernels.disk_cache import DiskCache
 from fuser.schedule.tree.loop_nest import Launch
 
 ROOT = Path(__file__).parents[2]

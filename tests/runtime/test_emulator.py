@@ -18,8 +18,8 @@ import torch
 from fuser.codegen.device_library import load
 from fuser.errors import CompilationError, TargetError
 from fuser.ir.dtypes import DataType
+from fuser.runtime.cpu.toolchain import find_compiler
 from fuser.runtime.emulator import EmulatorFailureError, ThreadOrder, build
-from fuser.runtime.toolchain import find_compiler
 from tests.runtime.cuda_kernels import KERNELS, CudaKernel, equal, launch
 
 pytestmark = pytest.mark.skipif(find_compiler() is None, reason="needs a C++ compiler")

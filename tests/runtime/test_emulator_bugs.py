@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from fuser.errors import FuserError
+from fuser.runtime.cpu.toolchain import find_compiler
 from fuser.runtime.emulator import EmulatorDeadlockError, EmulatorFailureError, ThreadOrder
-from fuser.runtime.toolchain import find_compiler
 from tests.runtime import cuda_bugs
 from tests.runtime.cuda_bugs import THREADS, lines_of, name_of
 from tests.runtime.cuda_kernels import floats, launch

@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from fuser.codegen.target import CUDA
+from fuser.runtime.cpu.toolchain import find_compiler
+from fuser.runtime.cuda.nvrtc import compile_cubin
 from fuser.runtime.emulator import (
     EmulatorDeadlockError,
     Sanitizer,
@@ -15,8 +17,6 @@ from fuser.runtime.emulator import (
     build,
     run_sanitized,
 )
-from fuser.runtime.nvrtc import compile_cubin
-from fuser.runtime.toolchain import find_compiler
 
 pytestmark = pytest.mark.skipif(find_compiler() is None, reason="needs a C++ compiler")
 

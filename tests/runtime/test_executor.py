@@ -11,8 +11,8 @@ from fuser import DataType, FusionDefinition
 from fuser.errors import InputKindError
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
-from fuser.runtime import torch_steps
-from fuser.runtime.stats import stats
+from fuser.runtime.calls import torch_steps
+from fuser.runtime.kernels.stats import stats
 from tests.definitions import Define, close, defined
 from tests.kernels_made import kernels_made
 
@@ -303,7 +303,7 @@ def test_threads_may_execute_one_definition_and_several():
 
 def test_without_a_compiler_torch_runs_everything_with_one_warning(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("fuser.pipeline.find_compiler", lambda: None)
-    monkeypatch.setattr("fuser.runtime.toolchain._warned", threading.Event())
+    monkeypatch.setattr("fuser.runtime.cpu.toolchain._warned", threading.Event())
     x = torch.randn(8, 6)
     before = stats()
     with warnings.catch_warnings(record=True) as caught:

@@ -6,7 +6,7 @@ import traceback
 
 import pytest
 
-from fuser.runtime.function_writer import FunctionWriter, bracketed
+from fuser.runtime.calls.function_writer import FunctionWriter, bracketed
 
 
 class Sums(FunctionWriter):

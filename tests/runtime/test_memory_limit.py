@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fuser.runtime.memory_limit import group_limits, memory_limit
+from fuser.runtime.calls.memory_limit import group_limits, memory_limit
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,7 +52,7 @@ def test_without_groups_nothing_limits(tmp_path: Path) -> None:
 
 LIMITED = """
 import resource
-from fuser.runtime.memory_limit import memory_limit
+from fuser.runtime.calls.memory_limit import memory_limit
 before = memory_limit()
 resource.setrlimit(resource.RLIMIT_AS, (before // 2, before))
 print(memory_limit() == before // 2)

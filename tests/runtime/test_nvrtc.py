@@ -9,8 +9,8 @@ import pytest
 
 from fuser.codegen.device_library import load
 from fuser.errors import CompilationError, TargetError
-from fuser.runtime import cuda_bindings
-from fuser.runtime.nvrtc import compile_cubin, nvrtc_version
+from fuser.runtime.cuda import bindings as cuda_bindings
+from fuser.runtime.cuda.nvrtc import compile_cubin, nvrtc_version
 from tests.machine_code import memory_accesses
 
 pytest.importorskip("cuda.bindings.nvrtc")

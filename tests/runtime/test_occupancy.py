@@ -10,11 +10,11 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.codegen import Size, Workspace
-from fuser.runtime.buffers import room_maker
+from fuser.runtime.calls.buffers import room_maker
+from fuser.runtime.cuda.occupancy import Capacity, filling_grid, resident_blocks
 from fuser.runtime.emulator import build
-from fuser.runtime.kernel import as_c, c_types
-from fuser.runtime.occupancy import Capacity, filling_grid, resident_blocks
-from fuser.runtime.resources import Resources
+from fuser.runtime.kernels.kernel import as_c, c_types
+from fuser.runtime.kernels.resources import Resources
 from fuser.schedule.tree.loop_nest import Launch
 
 H100 = Capacity(132, 2048, 228 << 10)

@@ -7,8 +7,8 @@ import torch
 
 from fuser import DataType, FusionDefinition, debug
 from fuser.errors import PoolSizeError
-from fuser.runtime import output_pool
-from fuser.runtime.output_pool import LEAST_BYTES, OutputPool, capacity_bytes
+from fuser.runtime.calls import output_pool
+from fuser.runtime.calls.output_pool import LEAST_BYTES, OutputPool, capacity_bytes
 
 BYTES = 4096
 
@@ -197,7 +197,7 @@ def test_threads_never_share_a_storage():
 
 
 def test_large_outputs_of_an_execution_come_from_the_pool(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("fuser.runtime.executor.POOLED_BYTES", BYTES)
+    monkeypatch.setattr("fuser.runtime.calls.executor.POOLED_BYTES", BYTES)
     output_pool.POOL.clear()
     x = torch.randn(BYTES)
     with FusionDefinition() as fd:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from fuser.runtime.overlaps import are_apart, overlapping
+from fuser.runtime.calls.overlaps import are_apart, overlapping
 
 
 @pytest.mark.parametrize("seed", range(40))

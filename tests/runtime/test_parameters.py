@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from fuser.runtime.kernel import Complex64, Complex128
-from fuser.runtime.parameters import Parameters
+from fuser.runtime.cuda.parameters import Parameters
+from fuser.runtime.kernels.kernel import Complex64, Complex128
 
 GIVEN: list[tuple[type, object]] = [
     (ctypes.c_void_p, 0x7F00_0000_1234_5670),

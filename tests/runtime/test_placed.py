@@ -12,7 +12,7 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.ir.nodes import Fusion
-from fuser.runtime.placed import placed
+from fuser.runtime.calls.placed import placed
 
 META = torch.device("meta")
 
@@ -47,7 +47,9 @@ def test_what_is_elsewhere_is_moved_and_handed_on_as_it_was():
 
 
 def test_what_is_updated_is_what_was_given(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("fuser.runtime.placed.moved", lambda inputs, _: [t.clone() for t in inputs])
+    monkeypatch.setattr(
+        "fuser.runtime.calls.placed.moved", lambda inputs, _: [t.clone() for t in inputs]
+    )
     x, z = torch.ones(3), torch.tensor(2.0)
 
     def run(inputs: Sequence[torch.Tensor | complex]) -> list[torch.Tensor]:

@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from fuser import FusionDefinition
-from fuser.runtime.plan import AliasStep, ExternStep, KernelStep, Plan
-from fuser.runtime.stats import stats
+from fuser.runtime.kernels.stats import stats
+from fuser.runtime.plans.plan import AliasStep, ExternStep, KernelStep, Plan
 from tests.kernels_made import kernels_made
 
 

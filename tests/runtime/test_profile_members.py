@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from fuser import FusionDefinition, errors
-from fuser.runtime.profile import Profile
-from fuser.runtime.profile_members import LEFT_OUT
+from fuser.runtime.plans.profile import Profile
+from fuser.runtime.plans.profile_members import LEFT_OUT
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from fuser.codegen import Argument, KernelSource, Pointer, Scalar, Size
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.ir.types import ScalarType, TensorType
-from fuser.runtime.cpu import compile_cpu
-from fuser.runtime.kernel import Launcher
+from fuser.runtime.cpu.kernel import compile_cpu
+from fuser.runtime.kernels.kernel import Launcher
 from fuser.schedule.tree.loop_nest import Launch
 
 PASSED: list[tuple[DataType, complex, complex]] = [

@@ -10,10 +10,10 @@ import pytest
 
 from fuser.codegen import KernelSource
 from fuser.errors import CompilationError, TemporaryFolderError
-from fuser.runtime import shared_library
-from fuser.runtime.cpu import compile_cpu
+from fuser.runtime.cpu import shared_library
+from fuser.runtime.cpu.kernel import compile_cpu
+from fuser.runtime.cpu.shared_library import load_library, private_directory
 from fuser.runtime.emulator import build
-from fuser.runtime.shared_library import load_library, private_directory
 from fuser.schedule.tree.loop_nest import Launch
 
 ROOT = Path(__file__).parents[2]
@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[2]
 FORKED = """
 import os, sys, time
 from fuser.codegen import KernelSource
-from fuser.runtime.cpu import compile_cpu
-from fuser.runtime.shared_library import private_directory
+from fuser.runtime.cpu.kernel import compile_cpu
+from fuser.runtime.cpu.shared_library import private_directory
 from fuser.schedule.tree.loop_nest import Launch
 
 def compiled(name):

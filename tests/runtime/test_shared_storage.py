@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fuser.runtime.output_pool import OutputPool
+from fuser.runtime.calls.output_pool import OutputPool
 
 BYTES = 1 << 16
 

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from fuser.runtime.stats import count, launch_counter, stats
+from fuser.runtime.kernels.stats import count, launch_counter, stats
 
 
 def test_counters_only_grow():

@@ -7,7 +7,7 @@ import time
 import pytest
 import torch
 
-from fuser.runtime.stopwatch import CudaStopwatch, HostStopwatch, stopwatch_for
+from fuser.runtime.plans.stopwatch import CudaStopwatch, HostStopwatch, stopwatch_for
 
 
 def test_the_host_is_timed_in_milliseconds():

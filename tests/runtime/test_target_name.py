@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from fuser.errors import TargetError
-from fuser.runtime.occupancy import Capacity
+from fuser.runtime.cuda.occupancy import Capacity
 from fuser.runtime.target_name import TargetName, resolve_target
 
 CPU, CUDA, META = torch.device("cpu"), torch.device("cuda", 0), torch.device("meta")

@@ -15,8 +15,8 @@ import torch
 from fuser import DataType, FusionDefinition, pipeline, stats
 from fuser.errors import IndexOutOfRangeError
 from fuser.planning import Compiled
-from fuser.runtime.executor import LoadedKernel
-from fuser.runtime.output_pool import POOLED_BYTES
+from fuser.runtime.calls.executor import LoadedKernel
+from fuser.runtime.calls.output_pool import POOLED_BYTES
 
 ROOT = Path(__file__).parents[2]
 THREADS = 4

@@ -19,8 +19,8 @@ from fuser.errors import (
     TargetError,
     TemporaryFolderError,
 )
-from fuser.runtime.shared_library import private_directory
-from fuser.runtime.toolchain import Compiler, find_compiler
+from fuser.runtime.cpu.shared_library import private_directory
+from fuser.runtime.cpu.toolchain import Compiler, find_compiler
 
 OURS = find_compiler()
 TEXT = 'extern "C" int answer() { return ANSWER; }'
@@ -107,7 +107,7 @@ def test_an_option_that_the_compiler_does_not_know_is_no_mistake_of_the_kernel(
     compiler = named(monkeypatch, f"{OURS.command[0]} --bogus")
     with FusionDefinition() as fd:
         fd.add_output(fd.define_tensor(shape=[-1], contiguity=True) * 2.718)  # in no other test
-    monkeypatch.setattr("fuser.runtime.cpu.find_compiler", lambda: compiler)
+    monkeypatch.setattr("fuser.runtime.cpu.kernel.find_compiler", lambda: compiler)
     with pytest.raises(CompilerError, match=r"CXX names(.|\n)*--bogus") as e:
         fd.execute([torch.ones(3)], target="cpu")
     assert not hasattr(e.value, "__notes__")

@@ -12,9 +12,9 @@ import torch
 
 from fuser import FusionDefinition, errors, stats
 from fuser.pipeline import Executor
-from fuser.runtime import torch_shortcuts
-from fuser.runtime.overlaps import are_apart
-from fuser.runtime.torch_shortcuts import empty_strided, recognizer
+from fuser.runtime.calls import torch_shortcuts
+from fuser.runtime.calls.overlaps import are_apart
+from fuser.runtime.calls.torch_shortcuts import empty_strided, recognizer
 
 CPU = torch.device("cpu")
 

@@ -12,9 +12,9 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.codegen import KernelSource
-from fuser.runtime.cubin import Cubin
-from fuser.runtime.cuda import compile_cuda
-from fuser.runtime.sass import disassemble
+from fuser.runtime.cuda.cubin import Cubin
+from fuser.runtime.cuda.kernel import compile_cuda
+from fuser.runtime.cuda.sass import disassemble
 from tests.benchmark_kernels import BENCHMARKS
 from tests.definitions import only_kernel
 from tests.machine_code import memory_accesses

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fuser import FusionDefinition
-from fuser.runtime.cuda import compile_cuda
+from fuser.runtime.cuda.kernel import compile_cuda
 from tests.machine_code import memory_accesses
 from tests.seeds import gelu, transpose
 

@@ -13,9 +13,9 @@ from fuser.codegen import KernelSource
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
 from fuser.runtime.backend import EmulatorBackend
-from fuser.runtime.cuda import compile_cuda
+from fuser.runtime.cuda.kernel import compile_cuda
+from fuser.runtime.cuda.sass import disassemble
 from fuser.runtime.emulator import Sanitizer, ThreadOrder
-from fuser.runtime.sass import disassemble
 from fuser.schedule import CudaRowParameters
 from tests.definitions import agrees, only_kernel
 from tests.machine_code import memory_accesses

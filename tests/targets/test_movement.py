@@ -16,7 +16,7 @@ from fuser.frontend.handles import Handle
 from fuser.ir.dtypes import from_torch
 from fuser.ir.interpret import interpret
 from fuser.pipeline import Plan
-from fuser.runtime.cuda import compile_cuda
+from fuser.runtime.cuda.kernel import compile_cuda
 from fuser.schedule import CpuParameters
 from fuser.segmenter import PROCESSOR
 from fuser.segmenter.graph import MOST_JOINED

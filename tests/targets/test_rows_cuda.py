@@ -14,9 +14,9 @@ from fuser.codegen import KernelSource, by_residency
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
 from fuser.runtime.backend import EmulatorBackend
-from fuser.runtime.cuda import compile_cuda
+from fuser.runtime.cuda.kernel import compile_cuda
+from fuser.runtime.cuda.nvrtc import compile_cubin
 from fuser.runtime.emulator import ThreadOrder
-from fuser.runtime.nvrtc import compile_cubin
 from fuser.schedule.tree.loop_nest import Launch
 from tests.definitions import Define, agrees, close, defined
 from tests.row_cases import CASES, INTEGER_CASES, RowCase, Tensors

@@ -15,8 +15,8 @@ from fuser.ir.tolerance import tolerance
 from fuser.passes import scatter_forms
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
-from fuser.runtime.plan import Plan
-from fuser.runtime.stats import stats
+from fuser.runtime.kernels.stats import stats
+from fuser.runtime.plans.plan import Plan
 from tests.definitions import Define, agrees, defined
 
 TARGETS = ("cpu", "emulator")

@@ -12,7 +12,7 @@ from fuser.codegen import KernelSource
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
 from fuser.runtime.backend import EmulatorBackend
-from fuser.runtime.cuda import compile_cuda
+from fuser.runtime.cuda.kernel import compile_cuda
 from fuser.runtime.emulator import Sanitizer, ThreadOrder
 from tests.definitions import close, only_kernel
 from tests.runtime.sanitized_plan import run_plan_sanitized

@@ -13,7 +13,7 @@ from fuser.errors import IndexOutOfRangeError
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
 from fuser.runtime.backend import EmulatorBackend
-from fuser.runtime.cuda import compile_cuda
+from fuser.runtime.cuda.kernel import compile_cuda
 from fuser.runtime.emulator import Sanitizer, ThreadOrder
 from tests.definitions import agrees, only_kernel
 from tests.machine_code import memory_accesses

@@ -11,7 +11,7 @@ import torch
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.runtime.backend import EmulatorBackend
-from fuser.runtime.cuda import compile_cuda
+from fuser.runtime.cuda.kernel import compile_cuda
 from fuser.runtime.emulator import ThreadOrder
 from tests.machine_code import memory_accesses
 

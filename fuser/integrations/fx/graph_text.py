@@ -22,7 +22,7 @@ from typing import Any, TypeAlias, cast
 
 from torch.fx import GraphModule, Node
 
-from fuser.runtime.function_writer import FunctionWriter, bracketed
+from fuser.runtime.calls.function_writer import FunctionWriter, bracketed
 
 Forward: TypeAlias = Callable[[list[Any]], Any]
 """A function of a list of inputs, which it empties."""

@@ -29,10 +29,10 @@ from fuser.integrations.outer.seen_layouts import SeenLayout
 from fuser.integrations.outer.views import Alias
 from fuser.integrations.partitions.partition_call import PartitionCall
 from fuser.integrations.rewrites.updates import WRITES
-from fuser.runtime.call import is_traced
-from fuser.runtime.overlaps import are_apart, overlapping
-from fuser.runtime.placed import Run
-from fuser.runtime.torch_shortcuts import Recognizes, never, recognizer
+from fuser.runtime.calls.call import is_traced
+from fuser.runtime.calls.overlaps import are_apart, overlapping
+from fuser.runtime.calls.placed import Run
+from fuser.runtime.calls.torch_shortcuts import Recognizes, never, recognizer
 
 ATTEMPTS = 8
 """How often a graph's inputs of the same sizes may lie in a new way, until no more are recorded."""

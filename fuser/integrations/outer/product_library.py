@@ -17,7 +17,7 @@ import torch
 from torch.fx import Node
 
 from fuser.integrations.fx.nodes import hint, hints, is_one, tensor_of
-from fuser.runtime.processor import is_amd_with_avx512
+from fuser.runtime.cpu.processor import is_amd_with_avx512
 
 _aten: Any = torch.ops.aten
 _mkldnn: Any = torch.ops.mkldnn

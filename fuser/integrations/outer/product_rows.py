@@ -18,7 +18,7 @@ from torch.fx import Graph, Node
 from fuser.integrations.fx.nodes import hint, is_static, nbytes, tensor_of
 from fuser.integrations.outer.product_library import runs_in_onednn
 from fuser.integrations.rewrites.readers import readers_of, views_if
-from fuser.runtime.output_pool import POOLED_BYTES
+from fuser.runtime.calls.output_pool import POOLED_BYTES
 
 _aten: Any = torch.ops.aten
 

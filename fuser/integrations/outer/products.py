@@ -17,7 +17,7 @@ from fuser.integrations.fx.nodes import is_static, nbytes, tensor_of
 from fuser.integrations.outer.product_library import OneDnnProduct, Product, runs_in_onednn
 from fuser.integrations.outer.product_rows import has_lines
 from fuser.ir.shapes import row_major_strides
-from fuser.runtime.output_pool import POOL, POOLED_BYTES
+from fuser.runtime.calls.output_pool import POOL, POOLED_BYTES
 
 _aten: Any = torch.ops.aten
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from fuser.runtime.buffers import laid_out
-from fuser.runtime.call import alignment
+from fuser.runtime.calls.buffers import laid_out
+from fuser.runtime.calls.call import alignment
 from fuser.schedule import ACCESS_BYTES
 
 

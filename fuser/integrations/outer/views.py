@@ -16,7 +16,7 @@ from torch.fx import Graph, Node
 from torch.utils import _pytree as pytree
 
 from fuser.integrations.fx.nodes import ELSEWHERE, is_static, is_view, meta_of, tensor_of
-from fuser.runtime.torch_shortcuts import Reinterpret, reinterpret, strided_view
+from fuser.runtime.calls.torch_shortcuts import Reinterpret, reinterpret, strided_view
 
 _DETACH, _DETACHED = torch.ops.aten.detach.default, torch.ops.aten.alias.default
 """Where gradients end, and what tracing makes of that, of which torch would not know it."""

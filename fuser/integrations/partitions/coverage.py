@@ -13,7 +13,7 @@ from fuser.integrations.partitions.partition import Partition
 from fuser.integrations.partitions.partition_call import PartitionCall
 from fuser.integrations.partitions.support import Role, Support
 from fuser.locks import forkable_lock
-from fuser.runtime.watching import Watchers
+from fuser.runtime.plans.watching import Watchers
 
 KEPT_REPORTS = 256
 

@@ -25,7 +25,7 @@ from fuser.integrations.partitions.repro import write_script
 from fuser.ir.nodes import Fusion
 from fuser.locks import in_child
 from fuser.pipeline import Plan
-from fuser.runtime.placed import Run
+from fuser.runtime.calls.placed import Run
 
 
 class PartitionCall:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from fuser.errors import TargetError
 from fuser.locks import forkable_lock
-from fuser.runtime.compile_cache import CompileCache
-from fuser.runtime.disk_cache import kept, kept_kernel
+from fuser.runtime.cpu.shared_library import load_library
+from fuser.runtime.cpu.toolchain import Compiler, find_compiler, why_none
 from fuser.runtime.emulator.launch import (
     EmulatorFailureError,
     Extent3,
@@ -22,8 +22,8 @@ from fuser.runtime.emulator.launch import (
     make_launch,
     raise_for,
 )
-from fuser.runtime.shared_library import load_library
-from fuser.runtime.toolchain import Compiler, find_compiler, why_none
+from fuser.runtime.kernels.compile_cache import CompileCache
+from fuser.runtime.kernels.disk_cache import kept, kept_kernel
 
 if TYPE_CHECKING:
     Argument = ctypes._SimpleCData[Any] | ctypes.Structure  # pyright: ignore[reportPrivateUsage]

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fuser.errors import CompilationError
-from fuser.runtime.compile_cache import CompileCache
-from fuser.runtime.disk_cache import kept
+from fuser.runtime.cpu.shared_library import private_directory
+from fuser.runtime.cpu.toolchain import find_compiler
 from fuser.runtime.emulator.build import (
     SOURCES,
     compiler_or_raise,
@@ -29,8 +29,8 @@ from fuser.runtime.emulator.build import (
     key_of,
 )
 from fuser.runtime.emulator.launch import Extent3, ThreadOrder, make_launch, raise_for
-from fuser.runtime.shared_library import private_directory
-from fuser.runtime.toolchain import find_compiler
+from fuser.runtime.kernels.compile_cache import CompileCache
+from fuser.runtime.kernels.disk_cache import kept
 
 if TYPE_CHECKING:
     Argument = torch.Tensor | ctypes._SimpleCData[Any] | ctypes.Structure  # pyright: ignore[reportPrivateUsage]

@@ -6,7 +6,7 @@ import re
 import struct
 from dataclasses import dataclass
 
-from fuser.runtime.resources import Resources
+from fuser.runtime.kernels.resources import Resources
 
 _LENGTH_BYTES = struct.calcsize("<Q")
 

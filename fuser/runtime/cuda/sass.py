@@ -8,7 +8,7 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-from fuser.runtime.cubin import Cubin
+from fuser.runtime.cuda.cubin import Cubin
 
 
 def disassemble(cubin: Cubin) -> str:

@@ -8,7 +8,7 @@ from typing import Generic, ParamSpec
 
 from fuser.ir.nodes import Fusion
 from fuser.locks import forkable_lock
-from fuser.runtime.plan import Plan
+from fuser.runtime.plans.plan import Plan
 
 Told = ParamSpec("Told")
 

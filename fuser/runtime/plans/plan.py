@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from fuser.codegen import KernelSource
 from fuser.errors import NotGeneratedError
 from fuser.ir.nodes import Fusion
-from fuser.runtime.resources import Resources
-from fuser.runtime.table import table
+from fuser.runtime.kernels.resources import Resources
+from fuser.runtime.plans.table import table
 from fuser.schedule import LoopNest, print_nest
 from fuser.segmenter import SegmentedFusion, byte_count
 

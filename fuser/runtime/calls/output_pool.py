@@ -18,7 +18,7 @@ import torch
 
 from fuser import debug
 from fuser.locks import forkable_lock, in_child
-from fuser.runtime.memory_limit import memory_limit
+from fuser.runtime.calls.memory_limit import memory_limit
 
 POOLED_BYTES = 1 << 20
 """Outputs from this size on come from the pool."""

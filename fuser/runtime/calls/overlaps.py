@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from fuser.ir.nodes import Inputs, Number
-from fuser.runtime.call import address, holds_numbers
+from fuser.runtime.calls.call import address, holds_numbers
 
 
 def overlapping(inputs: Inputs, updated: Sequence[int]) -> tuple[int, ...]:

@@ -19,8 +19,8 @@ from fuser.errors import (
     CompilerInterruptedError,
     TemporaryFolderError,
 )
-from fuser.runtime.disk_cache import kept
-from fuser.runtime.shared_library import is_of_this_machine, new_stem, write_private
+from fuser.runtime.cpu.shared_library import is_of_this_machine, new_stem, write_private
+from fuser.runtime.kernels.disk_cache import kept
 from fuser.warned import warn_user
 
 _CANDIDATES = ("g++", "clang++", "c++")

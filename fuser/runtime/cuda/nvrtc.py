@@ -7,9 +7,9 @@ import tempfile
 
 from fuser.codegen import KernelSource
 from fuser.errors import CompilationError, TargetError
-from fuser.runtime import cuda_bindings
-from fuser.runtime.cubin import Cubin, read_resources
-from fuser.runtime.cuda_bindings import Handle, Nvrtc, Status
+from fuser.runtime.cuda import bindings
+from fuser.runtime.cuda.bindings import Handle, Nvrtc, Status
+from fuser.runtime.cuda.cubin import Cubin, read_resources
 
 # `-v` reports registers and spills, and costs no measurable time. 177 is the warning that a
 # function is not used: device library sections come whole. Minimal are the declarations that NVRTC
@@ -30,7 +30,7 @@ def compile_cubin(source: str, kernel: str, arch: str, options: tuple[str, ...] 
     TargetError where NVRTC is not installed or does not know the architecture.
     """
     nvrtc_version()  # an error message where there is no NVRTC
-    nvrtc = cuda_bindings.nvrtc()
+    nvrtc = bindings.nvrtc()
     name = f"{kernel}.cu".encode()
     status, program = nvrtc.nvrtcCreateProgram(source.encode(), name, 0, [], [])
     _check(status)
@@ -54,11 +54,11 @@ def compile_cubin(source: str, kernel: str, arch: str, options: tuple[str, ...] 
 def nvrtc_version() -> str:
     """NVRTC's version (`13.5`), for messages. Raises TargetError if it is not installed."""
     try:
-        status, major, minor = cuda_bindings.nvrtc().nvrtcVersion()
+        status, major, minor = bindings.nvrtc().nvrtcVersion()
     except RuntimeError as error:
         if isinstance(error, TargetError):
             raise
-        reason = f"the NVRTC library is missing; install it with {cuda_bindings.INSTALL}"
+        reason = f"the NVRTC library is missing; install it with {bindings.INSTALL}"
         raise TargetError(target="cuda", reason=reason) from error
     _check(status)
     return f"{major}.{minor}"

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from fuser.runtime.profile import KernelProfile, Profile, milliseconds
-from fuser.runtime.table import Row, table
+from fuser.runtime.plans.profile import KernelProfile, Profile, milliseconds
+from fuser.runtime.plans.table import Row, table
 from fuser.segmenter import byte_count
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fuser.codegen import KernelSource, by_residency
-from fuser.runtime import cuda_driver
-from fuser.runtime.compile_cache import CompileCache
-from fuser.runtime.cubin import Cubin, pack_cubin, unpack_cubin
-from fuser.runtime.cuda_driver import CudaFunction
-from fuser.runtime.disk_cache import kept_kernel
-from fuser.runtime.kernel import Launcher, c_types
-from fuser.runtime.nvrtc import compile_cubin, nvrtc_version, options
-from fuser.runtime.occupancy import filling_grid
-from fuser.runtime.parameters import Parameters
+from fuser.runtime.cuda import driver
+from fuser.runtime.cuda.cubin import Cubin, pack_cubin, unpack_cubin
+from fuser.runtime.cuda.driver import CudaFunction
+from fuser.runtime.cuda.nvrtc import compile_cubin, nvrtc_version, options
+from fuser.runtime.cuda.occupancy import filling_grid
+from fuser.runtime.cuda.parameters import Parameters
+from fuser.runtime.kernels.compile_cache import CompileCache
+from fuser.runtime.kernels.disk_cache import kept_kernel
+from fuser.runtime.kernels.kernel import Launcher, c_types
 from fuser.schedule.cuda_parameters import threads_at_once
 
 
@@ -41,15 +41,15 @@ def compile_cuda(source: KernelSource, arch: str) -> Cubin:
 def cuda_launcher(source: KernelSource, arch: str, device: int) -> Launcher:
     """A function that queues the kernel on torch's current stream of `device`."""
     cubin = compile_cuda(source, arch)
-    kernel = _KERNELS.get(f"{arch}\n{source.key}", lambda: cuda_driver.load_kernel(cubin))
+    kernel = _KERNELS.get(f"{arch}\n{source.key}", lambda: driver.load_kernel(cubin))
     parameters = Parameters(c_types(source))
     given, grid = source.launch, source.launch.grid
     if given.elastic is not None:
-        grid = filling_grid(given, cubin.resources, cuda_driver.capacity(device))
+        grid = filling_grid(given, cubin.resources, driver.capacity(device))
     block, shared = given.block, given.shared_bytes
 
     def launch(*numbers: object) -> None:
-        stream = cuda_driver.current_stream(device)
+        stream = driver.current_stream(device)
         kernel.launch(grid, block, parameters.write(numbers), stream, shared)
 
     return launch

@@ -9,10 +9,10 @@ from typing import Protocol, cast
 import torch
 
 from fuser.errors import CaptureError, LaunchError, TargetError
-from fuser.runtime import cuda_bindings
-from fuser.runtime.cubin import Cubin
-from fuser.runtime.cuda_bindings import Driver, Handle, Status
-from fuser.runtime.occupancy import Capacity
+from fuser.runtime.cuda import bindings
+from fuser.runtime.cuda.bindings import Driver, Handle, Status
+from fuser.runtime.cuda.cubin import Cubin
+from fuser.runtime.cuda.occupancy import Capacity
 
 Extent3 = tuple[int, int, int]
 
@@ -167,7 +167,7 @@ def refuse_capture(reason: str) -> None:
 
 
 def _initialized_driver() -> Driver:
-    driver = cuda_bindings.driver()
+    driver = bindings.driver()
     try:
         (status,) = driver.cuInit(0)
     except RuntimeError as error:

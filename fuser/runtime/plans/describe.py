@@ -8,7 +8,7 @@ from typing import assert_never
 from fuser.ir.nodes import Fusion
 from fuser.ir.printer import operation_names, print_fusion
 from fuser.runtime.backend import Backend
-from fuser.runtime.plan import AliasStep, ExternStep, KernelStep, Plan, Step
+from fuser.runtime.plans.plan import AliasStep, ExternStep, KernelStep, Plan, Step
 from fuser.runtime.target_name import TargetName
 from fuser.schedule import scheduler_of
 from fuser.segmenter import AliasStep as SegmentedAlias

@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from fuser import debug
 from fuser.locks import forkable_lock
-from fuser.runtime.stats import count
+from fuser.runtime.kernels.stats import count
 from fuser.warned import warn_user
 
 LIMIT_BYTES = 256 << 20

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fuser.runtime.profile_members import ProfileMembers
-from fuser.runtime.table import table
+from fuser.runtime.plans.profile_members import ProfileMembers
+from fuser.runtime.plans.table import table
 from fuser.segmenter import byte_count
 
 

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 
 from fuser.ir.nodes import Fusion, Inputs, Number
-from fuser.runtime.cuda_driver import is_current, on_device
-from fuser.runtime.torch_steps import separated
+from fuser.runtime.calls.torch_steps import separated
+from fuser.runtime.cuda.driver import is_current, on_device
 
 Run = Callable[[Inputs], list[torch.Tensor]]
 

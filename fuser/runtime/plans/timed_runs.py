@@ -10,10 +10,10 @@ from statistics import median
 import torch
 
 from fuser.ir.nodes import Inputs
-from fuser.runtime.executor import Runner
-from fuser.runtime.plan import Plan, Step
-from fuser.runtime.profile import KernelProfile, Profile
-from fuser.runtime.stopwatch import Stopwatch, stopwatch_for
+from fuser.runtime.calls.executor import Runner
+from fuser.runtime.plans.plan import Plan, Step
+from fuser.runtime.plans.profile import KernelProfile, Profile
+from fuser.runtime.plans.stopwatch import Stopwatch, stopwatch_for
 from fuser.segmenter import Segment
 
 _COLD_BYTES = 256 << 20

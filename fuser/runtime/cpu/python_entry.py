@@ -15,7 +15,7 @@ from typing import cast
 
 from fuser.codegen import Argument, KernelSource, Pointer, Scalar, Workspace
 from fuser.ir.dtypes import DataType
-from fuser.runtime.kernel import Launcher
+from fuser.runtime.kernels.kernel import Launcher
 
 LINKED = ("-Wl,-undefined,dynamic_lookup",) if platform.system() == "Darwin" else ()
 """The process has CPython; on macOS, a linker has to be told."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fuser.runtime.resources import Resources
+from fuser.runtime.kernels.resources import Resources
 from fuser.schedule.cuda_parameters import WARP
 from fuser.schedule.tree.loop_nest import Launch
 

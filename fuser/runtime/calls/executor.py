@@ -25,14 +25,14 @@ from fuser.codegen import KernelSource, Pointer, Scalar, Size, Workspace
 from fuser.ir.nodes import GeneratorState, Inputs, Output, Statement, Value
 from fuser.ir.random_numbers import draw_state
 from fuser.ir.strided import Strided
-from fuser.runtime.buffers import room_maker, sole_aliases
-from fuser.runtime.checked import IndexReports
-from fuser.runtime.function_writer import FunctionWriter, bracketed
-from fuser.runtime.kernel import Launcher, scalar_argument
-from fuser.runtime.output_pool import POOL, POOLED_BYTES
-from fuser.runtime.stats import launch_counter
-from fuser.runtime.torch_shortcuts import empty_strided
-from fuser.runtime.torch_steps import extern, interpreted, separated, update
+from fuser.runtime.calls.buffers import room_maker, sole_aliases
+from fuser.runtime.calls.checked import IndexReports
+from fuser.runtime.calls.function_writer import FunctionWriter, bracketed
+from fuser.runtime.calls.output_pool import POOL, POOLED_BYTES
+from fuser.runtime.calls.torch_shortcuts import empty_strided
+from fuser.runtime.calls.torch_steps import extern, interpreted, separated, update
+from fuser.runtime.kernels.kernel import Launcher, scalar_argument
+from fuser.runtime.kernels.stats import launch_counter
 from fuser.segmenter import AliasStep, ExternStep, Segment, SegmentedFusion, Step
 
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from fuser.codegen import KernelSource
 from fuser.errors import TargetError
-from fuser.runtime.compile_cache import CompileCache
-from fuser.runtime.disk_cache import kept_kernel
-from fuser.runtime.kernel import Launcher
-from fuser.runtime.processor import is_intel, processor
-from fuser.runtime.python_entry import LINKED, entry, entry_text
-from fuser.runtime.resources import Resources
-from fuser.runtime.shared_library import load_library
-from fuser.runtime.toolchain import Compiler, find_compiler, why_none
+from fuser.runtime.cpu.processor import is_intel, processor
+from fuser.runtime.cpu.python_entry import LINKED, entry, entry_text
+from fuser.runtime.cpu.shared_library import load_library
+from fuser.runtime.cpu.toolchain import Compiler, find_compiler, why_none
+from fuser.runtime.kernels.compile_cache import CompileCache
+from fuser.runtime.kernels.disk_cache import kept_kernel
+from fuser.runtime.kernels.kernel import Launcher
+from fuser.runtime.kernels.resources import Resources
 
 _WIDEST_VECTORS = ("-mprefer-vector-width=512",) if platform.machine() == "x86_64" else ()
 

@@ -8,8 +8,8 @@ import torch
 
 from fuser.codegen import Workspace
 from fuser.ir.nodes import Value
-from fuser.runtime.cuda_driver import current_stream
-from fuser.runtime.torch_shortcuts import empty_strided
+from fuser.runtime.calls.torch_shortcuts import empty_strided
+from fuser.runtime.cuda.driver import current_stream
 from fuser.schedule import ACCESS_BYTES
 from fuser.segmenter import ExternStep, SegmentedFusion
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fuser.codegen import KernelSource
 from fuser.runtime.emulator import ThreadOrder, build
-from fuser.runtime.kernel import Launcher, as_c, c_types
+from fuser.runtime.kernels.kernel import Launcher, as_c, c_types
 
 
 def emulated_launcher(source: KernelSource, order: ThreadOrder) -> Launcher:

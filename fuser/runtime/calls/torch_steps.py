@@ -9,7 +9,7 @@ import torch
 from fuser.errors import ExternError, FuserError
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Inputs
-from fuser.runtime.buffers import laid_out
+from fuser.runtime.calls.buffers import laid_out
 from fuser.segmenter import ExternStep, Segment
 
 Operands = Sequence["torch.Tensor | complex"]

@@ -9,7 +9,7 @@ import torch
 
 from fuser.codegen import IndexCheck
 from fuser.ir.indexing import index_error
-from fuser.runtime.cuda_driver import refuse_capture
+from fuser.runtime.cuda.driver import refuse_capture
 
 _NUMBERS = 2
 

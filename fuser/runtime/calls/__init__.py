@@ -1,0 +1,1 @@
+"""Calls: what a plan allocates, launches and hands out."""

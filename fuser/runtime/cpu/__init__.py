@@ -1,0 +1,1 @@
+"""C++ text -> a kernel on the processor."""

@@ -1,0 +1,1 @@
+"""CUDA text -> a kernel on a GPU."""

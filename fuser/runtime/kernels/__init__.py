@@ -1,0 +1,1 @@
+"""Compiled kernels: what any target makes, takes of a machine, and keeps for later."""
