@@ -25,8 +25,9 @@ in a pool. So that the comparison says how much of its advantage that is, there 
 - as called, the last two: everybody allocates its outputs as a user's call does.
 
 fuser is called in the same way in both, and its time is that of the first. All candidates of a
-regime alternate with it in one process on two pinned threads, one regime after the other; a ratio
-is the median, over the rounds, of a peer's time over fuser's.
+regime alternate with it in one process on two pinned threads, one regime after the other, each call
+measured right after another of the same; a ratio is the median, over the rounds, of a peer's time
+over fuser's.
 Liger is not here: it runs on GPUs only.
 """
 
@@ -54,6 +55,7 @@ from harness import (
     Call,
     Goal,
     Measured,
+    again,
     alternate,
     description,
     limit,
@@ -143,13 +145,13 @@ def measure(case: Case, rounds: int, seconds: float) -> tuple[Row, Regimes]:
 
     give_back_freed()
     fresh, _, notes = working(as_called(case, inputs), exact, drawn=case.kind.drawn)
-    called = alternate(ours | fresh, rounds, most_seconds=seconds / 2)
+    called = alternate(ours | fresh, rounds, again, most_seconds=seconds / 2)
 
     keep_freed()
     into, _, more = working(reused(case, inputs, results), exact, drawn=case.kind.drawn)
     del results, exact
     candidates = ours | into | {COPY: moving(case)}
-    measured = alternate(candidates, rounds, most_seconds=seconds / 2)
+    measured = alternate(candidates, rounds, again, most_seconds=seconds / 2)
     give_back_freed()
 
     found = ratios(measured, (EAGER, COMPILED)) | ratios(called, (EAGER, COMPILED), CALLED)
