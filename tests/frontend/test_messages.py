@@ -109,6 +109,17 @@ def test_an_array_is_named_by_its_type_and_shape():
     )
 
 
+def test_an_array_in_place_of_a_size_is_named():
+    with FusionDefinition() as fd:
+        rows = fd.define_scalar(DataType.Int)
+        fd.add_output(fd.ops.full([rows], 0.0, DataType.Float))
+    with pytest.raises(errors.InputKindError) as caught:
+        fd.execute([np.array([2, 3])])
+    got = "expected a number for the Int scalar, got ndarray of shape (2,)"
+    assert str(caught.value) == f"input 0 (S0): {got}"
+    assert fd.execute([2])[0].shape == (2,)
+
+
 @pytest.mark.parametrize(
     ("define", "words"),
     [
