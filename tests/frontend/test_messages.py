@@ -66,6 +66,13 @@ def test_nothing_is_selected_from_an_empty_dimension():
             fd.execute([torch.empty(rows, 0), 0])
 
 
+@pytest.mark.parametrize("name", ["max", "min", "argmax", "argmin"])
+def test_nothing_has_no_largest_element(name: str):
+    words = message(lambda o, x: getattr(o, name)(x, [1]), [8, 0])
+    expected = f"dimension 1 of T0 is empty: there is no {name} of nothing"
+    assert words == f"{name}: dims = [1]: {expected}"
+
+
 def test_a_range_of_complex_numbers():
     with FusionDefinition() as fd:
         three = fd.define_scalar(3)
