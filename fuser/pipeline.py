@@ -130,11 +130,12 @@ class Executor:
     def _key(self, inputs: Inputs) -> tuple[object, ...]:
         """Everything a plan depends on but its target."""
         try:
-            sizes = [inputs[at] for at in self._sized_by]
+            sizes = tuple(inputs[at] for at in self._sized_by)
+            hash(sizes)  # an array has none
             meeting = overlapping(inputs, self._updated) if self._updated else ()
             ordered = self._scatters and torch.are_deterministic_algorithms_enabled()
             return (*map(key_of, inputs), *sizes, meeting, ordered)
-        except (RuntimeError, IndexError):  # no strides, or too few inputs: say which input it is
+        except (RuntimeError, IndexError, TypeError):  # no strides, too few, no hash: say which
             check_inputs(self._fusion, inputs)
             check_memory(self._fusion, inputs)
             raise

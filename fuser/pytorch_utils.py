@@ -46,19 +46,23 @@ def torch_dtype_to_nvfuser_dtype(dtype: torch.dtype | type[Number]) -> DataType:
 
     Raises OperandDtypeError where there is none (uint16, quantized, ...).
     """
-    found = dtypes.from_torch(dtype) if isinstance(dtype, torch.dtype) else _OF_NUMBERS.get(dtype)
-    if found is None:
-        raise OperandDtypeError(
-            operation="torch_dtype_to_nvfuser_dtype",
-            reason="there is no DataType of this dtype",
-            got=dtype,
-        )
-    return found
+    return _data_type("torch_dtype_to_nvfuser_dtype", dtype)
 
 
 def python_scalar_to_nvfuser_dtype(a: Number) -> DataType:
-    """The DataType of a Python number: Bool, Int, Double or ComplexDouble."""
-    return torch_dtype_to_nvfuser_dtype(type(a))
+    """The DataType of a Python number: Bool, Int, Double or ComplexDouble.
+
+    Raises OperandDtypeError for what is no such number.
+    """
+    return _data_type("python_scalar_to_nvfuser_dtype", type(a))
+
+
+def _data_type(operation: str, dtype: torch.dtype | type[Number]) -> DataType:
+    found = dtypes.from_torch(dtype) if isinstance(dtype, torch.dtype) else _OF_NUMBERS.get(dtype)
+    if found is None:
+        reason = "there is no DataType of this dtype"
+        raise OperandDtypeError(operation=operation, reason=reason, got=dtype)
+    return found
 
 
 def retry_on_oom_or_skip_test(func: Callable[P, Result]) -> Callable[P, Result]:

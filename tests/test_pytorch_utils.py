@@ -28,6 +28,8 @@ def test_dtypes_of_torch_and_python() -> None:
     for unknown in (torch.float8_e4m3fnuz, torch.quint8, str):
         with pytest.raises(errors.OperandDtypeError, match="no DataType"):
             torch_dtype_to_nvfuser_dtype(unknown)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(errors.OperandDtypeError, match=r"^python_scalar_to_nvfuser_dtype: .*str"):
+        python_scalar_to_nvfuser_dtype("2")  # pyright: ignore[reportArgumentType]
 
 
 def failing(times: int) -> tuple[list[int], object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
-from typing import Never, Self
+from typing import Never, NoReturn, Self
 from weakref import WeakValueDictionary
 
 import torch
@@ -20,10 +20,13 @@ from fuser.errors import (
     FuserError,
     NoOutputError,
     RedefinitionError,
+    UnknownMemberError,
 )
 from fuser.frontend.calls import explained_calls
+from fuser.frontend.close_names import close_names
 from fuser.frontend.flattened import Inputs, flattened
 from fuser.frontend.handles import Handle
+from fuser.frontend.left_out import MEMBERS
 from fuser.frontend.profiler import PROFILERS
 from fuser.frontend.recorder import Recorder, State
 from fuser.frontend.workbench import NO_INPUTS, Workbench, check_call
@@ -136,6 +139,11 @@ class Fusion(Workbench):
 
     def __repr__(self) -> str:
         return print_fusion(self.ir)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raises UnknownMemberError, which is an AttributeError."""
+        hint = f"; {MEMBERS[name]}" if name in MEMBERS else close_names(name, dir(self))
+        raise UnknownMemberError(owner="Fusion", name=name, hint=hint)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickles and copies have the definition; what it runs is planned again, where it runs."""

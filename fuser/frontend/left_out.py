@@ -5,6 +5,8 @@ Those of DataTypes are in `ir/dtypes.py`, those of `fd.fusion` in `ir/fusion.py`
 
 from __future__ import annotations
 
+from fuser.ir.fusion import LEFT_OUT
+
 _SCHEDULES = "schedules are fuser's own; fd.plan(inputs) shows what is run"
 _CACHE = "fuser.LruFusionCache makes equal definitions one, and kernels are kept on disk anyway"
 _DEVICES = "a fusion runs on one device"
@@ -19,16 +21,20 @@ MEMBERS = {
     "extents": "fd.inputs() are handles, and their size(dim) is a scalar to compute with",
     "getReproString": "fd.repro_script_for(inputs) is the script",
     "getValTolerances": "fuser.get_val_tolerances(fd.fusion, inputs) tells them",
+    "define": "a definition is described in the block of `with FusionDefinition(fs) as fd:`",
     "defined": "fd.validate_definition() tells whether it can be executed, and if not, why",
     "ke": _SCHEDULES,
     "manual_execute": _SCHEDULES,
     "manual_validate": _SCHEDULES,
-    "print": "str(fd) is the definition",
+    "print": LEFT_OUT["print"],
+    "print_ir": LEFT_OUT["print"],
+    "print_kernel": LEFT_OUT["print_kernel"],
+    "print_math": LEFT_OUT["print_math"],
     "sched": _SCHEDULES,
     "schedule": _SCHEDULES,
     "segment": "fd.plan(inputs) has the kernels, and why there is more than one",
 }
-"""Of a definition."""
+"""Of a definition, and of the Fusion that it fills."""
 
 EXECUTOR_CACHE = {"get_output_shardings": _DEVICES}
 """Of `fd.fec`."""
@@ -83,10 +89,13 @@ NAMES = {
     **dict.fromkeys(("BroadcastOp", "Merge", "ReshapeOp", "Split", "SqueezeOp"), _SCHEDULES),
     **dict.fromkeys(("CompileParams", "KernelExecutor"), _SCHEDULES),
     **dict.fromkeys(("MatmulParams", "PointwiseParams", "ReductionParams"), _SCHEDULES),
+    **dict.fromkeys(("HeuristicParams", "IterDomain", "TensorDomain"), _SCHEDULES),
+    **dict.fromkeys(("FusionProfile", "KernelProfile"), _PROFILES),
     "CacheOp": _SCHEDULES,
     "CommunicatorBackend": _DEVICES,
     "DeviceMesh": _DEVICES,
     "FusionCache": _CACHE,
+    "FusionExecutorCache": "fd.fec is that of a definition",
     "FusionManager": "a definition is executed by fd.execute(inputs)",
     "IdMappingMode": _SCHEDULES,
     "LoadStoreOpType": _SCHEDULES,

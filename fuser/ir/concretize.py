@@ -175,9 +175,10 @@ class _Concretizer:
             return None
         try:
             (number,) = evaluate(op, self._known, _CPU)
-        except RuntimeError as error:  # such as an integer division by zero
-            text = print_statement(statement)
-            raise ScalarEvaluationError(statement=text, reason=error) from error
+        except RuntimeError as error:
+            text, words = print_statement(statement), str(error)
+            reason = _IN_WORDS.get(words, words)
+            raise ScalarEvaluationError(statement=text, reason=reason) from error
         return number
 
     def _with_static_extents(self, op: Operation) -> Operation:
@@ -244,3 +245,7 @@ def _extents(op: Operation) -> tuple[Extent, ...]:
             return externs.sizes(op)
         case _:
             return ()
+
+
+_IN_WORDS = {"ZeroDivisionError": "an integer is divided by 0"}
+"""Torch's errors that are no sentence."""

@@ -161,7 +161,7 @@ def reduce_(op: Reduce) -> tuple[int, ...]:
     if op.op in ("max", "min", "argmax", "argmin"):
         for dim in op.dims:
             if op.arg.shape[dim] == 0:
-                expected = f"dimension {dim} of {op.arg} is empty, and nothing has no {op.op}"
+                expected = f"dimension {dim} of {op.arg} is empty: there is no {op.op} of nothing"
                 raise ArgumentError(op.op, "dims", list(op.dims), expected)
     return tuple(
         1 if dim in op.dims else size

@@ -145,7 +145,8 @@ class SegmentedFusion:
 
     `memory` places every input, every stored value and every alias of one. `boundaries` say why
     segments are apart, and lead from each to all others; `log` is the story of the decisions, a
-    line each. They were made for `machine`, of whose memory the kernels cost so many bytes.
+    line each. They were made for `machine`, of whose memory the kernels cost so many bytes. Where
+    inputs are updated, `sharing` are those whose memory overlaps that of another one.
     """
 
     fusion: Fusion
@@ -156,6 +157,7 @@ class SegmentedFusion:
     machine: Machine
     cost: int
     updates: tuple[Update, ...] = ()
+    sharing: frozenset[Value] = frozenset()
 
     @property
     def segments(self) -> tuple[Segment, ...]:

@@ -69,7 +69,11 @@ class _Planner:
         updates = [Update(p.value, p.into, self._memory[p.into], reasons[p]) for p in self._wanted]
         steps = (*(self._steps[number] for number in self._order), *self._aliases)
         return dataclasses.replace(
-            self._segmented, steps=steps, memory=self._memory, updates=tuple(updates)
+            self._segmented,
+            steps=steps,
+            memory=self._memory,
+            updates=tuple(updates),
+            sharing=frozenset(self._sharing),
         )
 
     def _kernel_of(self, pair: Pair) -> int:

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 import fuser
-from fuser import DataType, FusionDefinition, errors
+from fuser import DataType, Fusion, FusionDefinition, errors
 from fuser.frontend.left_out import EXECUTOR_CACHE, HANDLES, MEMBERS, NAMES, OPERATIONS
 from fuser.ir import fusion as fusions
 from fuser.ir.dtypes import LEFT_OUT
@@ -20,6 +20,23 @@ def test_members_of_definitions(name: str) -> None:
         getattr(fd, name)
     assert MEMBERS[name] in str(caught.value)
     assert not hasattr(fd, name)
+
+
+@pytest.mark.parametrize("name", sorted(MEMBERS.keys() - dir(Fusion)))
+def test_members_of_what_definitions_fill(name: str) -> None:
+    fs = Fusion()
+    with FusionDefinition(fs) as fd:
+        fd.add_output(fd.define_tensor([-1]))
+    with pytest.raises(errors.UnknownMemberError) as caught:
+        getattr(fs, name)
+    assert str(caught.value) == f"a Fusion has no '{name}'; {MEMBERS[name]}"
+    assert not hasattr(fs, name)
+    assert repr(copy.deepcopy(fs)) == repr(pickle.loads(pickle.dumps(fs))) == repr(fs)
+
+
+def test_members_like_those_of_what_definitions_fill() -> None:
+    with pytest.raises(errors.UnknownMemberError, match="did you mean execute"):
+        _ = Fusion().exeucte  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @pytest.mark.parametrize("name", EXECUTOR_CACHE)

@@ -66,6 +66,13 @@ def test_nothing_is_selected_from_an_empty_dimension():
             fd.execute([torch.empty(rows, 0), 0])
 
 
+@pytest.mark.parametrize("name", ["max", "min", "argmax", "argmin"])
+def test_nothing_has_no_largest_element(name: str):
+    words = message(lambda o, x: getattr(o, name)(x, [1]), [8, 0])
+    expected = f"dimension 1 of T0 is empty: there is no {name} of nothing"
+    assert words == f"{name}: dims = [1]: {expected}"
+
+
 def test_a_range_of_complex_numbers():
     with FusionDefinition() as fd:
         three = fd.define_scalar(3)
@@ -107,6 +114,17 @@ def test_an_array_is_named_by_its_type_and_shape():
     assert str(caught.value) == (
         "input 0 (T0): expected a strided tensor, got ndarray of shape (3, 4)"
     )
+
+
+def test_an_array_in_place_of_a_size_is_named():
+    with FusionDefinition() as fd:
+        rows = fd.define_scalar(DataType.Int)
+        fd.add_output(fd.ops.full([rows], 0.0, DataType.Float))
+    with pytest.raises(errors.InputKindError) as caught:
+        fd.execute([np.array([2, 3])])
+    got = "expected a number for the Int scalar, got ndarray of shape (2,)"
+    assert str(caught.value) == f"input 0 (S0): {got}"
+    assert fd.execute([2])[0].shape == (2,)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_inputs_overlap_where_two_of_them_reach_into_the_same_bytes(seed: int) -
         if any(span & other for number, other in enumerate(spans) if number != at)
     )
     assert overlapping(inputs, range(len(inputs))) == meeting
-    assert overlapping(inputs, [2]) == ((2,) if 2 in meeting else ())
+    assert overlapping(inputs, [2]) == (meeting if 2 in meeting else ())
     tensors = [given for given in inputs if isinstance(given, torch.Tensor)]
     assert are_apart(tensors, [1])(addresses_of(tensors)) == (2 not in meeting)
 

@@ -321,6 +321,30 @@ def test_inputs_that_share_memory_are_told_apart_at_each_call() -> None:
         assert torch.equal(p, expected)
 
 
+@both_targets
+@pytest.mark.parametrize("begin", [0, 2, 6])
+def test_what_shows_an_input_that_overlaps_an_updated_one_keeps_the_old_value(
+    target: str, begin: int
+) -> None:
+    """Outputs that lie in the other input are copied, but only where the two overlap."""
+
+    def build(fd: FusionDefinition, p: Handle, q: Handle) -> None:
+        fd.add_output(p * 0.0 + 5.0, alias_input=p)
+        for output in (q, fd.ops.reshape(q, [-1]), fd.ops.slice(q, [0, 1], [2, 3]), -q):
+            fd.add_output(output)
+
+    memory = torch.randn(10, 3)
+    p, q = memory[:6], memory[begin : begin + 4]
+    fd = defined(build, p, q)
+    old = q.clone()
+    outputs = fd.execute([p, q], target=target)
+    for output, expected in zip(outputs, (old, old.view(-1), old[:2, 1:], -old), strict=True):
+        assert torch.equal(output, expected)
+    shared = [output.data_ptr() == q.data_ptr() for output in outputs[:2]]
+    assert shared == [begin == 6] * 2
+    fd.validate([p, q], target=target)
+
+
 def test_an_input_that_overlaps_itself_is_copied() -> None:
     x = torch.randn(20).as_strided((4, 5), (2, 1))
     (words,) = defined(lambda fd, p: fd.add_output(p * 2.0, alias_input=p), x).plan([x]).updates

@@ -85,7 +85,7 @@ class _CallWriter(FunctionWriter):
         self._segmented, self._kernels, self._device = segmented, kernels, device
         self._memory = segmented.memory
         self._inputs = frozenset(segmented.fusion.inputs)
-        self._replaced = frozenset(update.into for update in segmented.updates)
+        self._replaced = segmented.sharing.union(update.into for update in segmented.updates)
         self._sole_alias = sole_aliases(segmented)
         self._made: set[Value] = set(self._inputs)
         self._names["torch"] = torch

@@ -16,9 +16,10 @@ from fuser.runtime.calls.call import address, holds_numbers
 
 
 def overlapping(inputs: Inputs, updated: Sequence[int]) -> tuple[int, ...]:
-    """Which of the `updated` inputs, by position, reach into memory that another input spans."""
+    """Which inputs, by position, reach into memory that another one spans; none if none of the
+    `updated` ones does."""
     meeting = _meeting([span_of(given) for given in inputs])
-    return tuple(at for at in updated if at in meeting)
+    return () if meeting.isdisjoint(updated) else tuple(sorted(meeting))
 
 
 def are_apart(inputs: Inputs, updated: Sequence[int]) -> Callable[[Sequence[int]], bool]:
