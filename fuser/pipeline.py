@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from fuser import debug
 from fuser.errors import ArgumentError, CompilationError, FuserError, TargetError, VerifyError
 from fuser.ir.binding import check_inputs, check_updates
 from fuser.ir.concretize import concretize_for, size_inputs
-from fuser.ir.nodes import Fusion, Inputs, Scatter
+from fuser.ir.nodes import Fusion, Inputs, Number, Scatter
 from fuser.planning import Compiled, compile_plan
 from fuser.runtime.at_once import each_at_once
 from fuser.runtime.calls.call import (
@@ -23,6 +23,7 @@ from fuser.runtime.calls.call import (
     device_of,
     is_traced,
     key_of,
+    plan_key_of,
     refuse_tracing,
 )
 from fuser.runtime.calls.executor import LoadedKernel, Runner
@@ -127,21 +128,24 @@ class Executor:
         place = None if device is None else device_of(inputs, device)
         return self._prepared.find((target, place, *self._key(inputs))) is not None
 
-    def _key(self, inputs: Inputs) -> tuple[object, ...]:
-        """Everything a plan depends on but its target."""
+    def _key(
+        self, inputs: Inputs, of: Callable[[torch.Tensor | Number], object] = key_of
+    ) -> tuple[object, ...]:
+        """Everything about inputs that what runs them depends on, or what else it is `of` each."""
         try:
             sizes = tuple(inputs[at] for at in self._sized_by)
             hash(sizes)  # an array has none
             meeting = overlapping(inputs, self._updated) if self._updated else ()
             ordered = self._scatters and torch.are_deterministic_algorithms_enabled()
-            return (*map(key_of, inputs), *sizes, meeting, ordered)
+            return (*map(of, inputs), *sizes, meeting, ordered)
         except (RuntimeError, IndexError, TypeError):  # no strides, too few, no hash: say which
             check_inputs(self._fusion, inputs)
             check_memory(self._fusion, inputs)
             raise
 
     def _compile(self, inputs: Inputs, target: TargetName) -> Compiled:
-        key = (target, *self._key(inputs))
+        """The plan for these inputs, which serves others that lie alike on any device."""
+        key = (target, *self._key(inputs, plan_key_of))
         return self._compiled.get(key, lambda: compile_plan(self._fusion, inputs, target))
 
     def profile(

@@ -74,7 +74,7 @@ def forward(
             query, key, value, drop, causal, attn_mask=added, scale=scale
         )
     else:
-        heads = map(_filled_up, (query, key, value))
+        heads = map(_as_taken, (query, key, value))
         results = _cuda_flash(*heads, drop, causal, scale=_scale(query, scale))
         output, logsumexp, seed, offset = (results[place] for place in (0, 1, 6, 7))
         whole = output[..., : query.shape[-1]]
@@ -121,7 +121,7 @@ def backward(
     if not flash_takes(query, key, causal=causal):
         return plain_backward(grad_output, query, key, value, drop, causal, scale)
     gradients = _cuda_flash_backward(
-        *map(_filled_up, tensors),
+        *map(_as_taken, tensors),
         logsumexp,
         *(None, None, query.shape[2], key.shape[2]),
         *(drop, causal),
@@ -212,5 +212,7 @@ def _scale(query: torch.Tensor, scale: float | None) -> float:
     return scale if scale is not None else max(query.shape[-1], 1) ** -0.5
 
 
-def _filled_up(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.nn.functional.pad(tensor, (0, -tensor.shape[-1] % HEAD_MULTIPLE))
+def _as_taken(tensor: torch.Tensor) -> torch.Tensor:
+    """Heads as CUDA's flash kernels take them: of whole multiples, their elements side by side."""
+    filled = torch.nn.functional.pad(tensor, (0, -tensor.shape[-1] % HEAD_MULTIPLE))
+    return filled if filled.stride(-1) == 1 else filled.contiguous()

@@ -152,7 +152,7 @@ def test_cross_entropy_is_a_kernel_each_way_on_cuda(by_oracle: None) -> None:
     run(torch.randn(512, 4096, requires_grad=True), torch.randint(0, 4096, (512,)))
     for trace in traces(run):
         (call,) = calls(trace)
-        inputs = examples(call.graph, "meta")
+        inputs = examples(call.graph)
         assert len(call.definition.plan(inputs, target="cuda:sm_90").kernels) == 1
 
 

@@ -196,6 +196,18 @@ def test_float32_on_a_gpu_goes_past_the_flash_kernels(monkeypatch: pytest.Monkey
     assert gone == ["plain", "plain"]
 
 
+@pytest.mark.parametrize("width", [7, 8])
+def test_flash_kernels_of_a_gpu_get_heads_side_by_side(width: int) -> None:
+    """They refuse what lies otherwise, and sizes that are no multiples of 8."""
+    heads_in_columns = torch.randn(2, 3, width, 5).mT
+    taken = attention._as_taken(heads_in_columns)
+    assert (taken.shape[-1], taken.stride(-1)) == (8, 1)
+    assert torch.equal(taken[..., :width], heads_in_columns)
+    assert not taken[..., width:].any()
+    beside = torch.randn(2, 5, 3, 8).transpose(1, 2)
+    assert attention._as_taken(beside).stride() == beside.stride()
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_dropout_on_the_cpu_keeps_the_same_weights_for_the_gradients(causal: bool) -> None:
     given = heads((2, 3, 5, 9, 8))

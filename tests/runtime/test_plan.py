@@ -56,6 +56,21 @@ def test_meta_tensors_are_planned_as_real_ones_are(target: str | None):
     assert [k.source for k in real.kernels] == [k.source for k in meta.kernels]
 
 
+@pytest.mark.parametrize("target", ["cpu", "emulator", "cuda:sm_90"])
+def test_what_is_planned_without_memory_is_not_planned_again(target: str):
+    """Compiling ahead plans for meta tensors what is then called with those of a GPU."""
+    with FusionDefinition() as fd:
+        share_so_far(fd)
+    ahead = fd.plan([torch.empty(64, 100, device="meta")], target=target)
+    before = stats()["plans_built"]
+    x = torch.randn(64, 100)
+    assert fd.plan([x], target=target) is ahead
+    if target != "cuda:sm_90":
+        fd.execute([x], target=target)
+    assert stats()["plans_built"] == before
+    assert fd.plan([torch.randn(6401)[1:].view(64, 100)], target=target) is not ahead
+
+
 def test_planning_runs_and_compiles_nothing():
     before, made = stats(), kernels_made()
     plan_for("cuda:sm_90", device="meta")

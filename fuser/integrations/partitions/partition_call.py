@@ -103,10 +103,8 @@ class PartitionCall:
         if self.definition is None:
             raise PartitionError(name=self.__name__, reason=self.failure, path="")
         if inputs is None:
-            # Of the processor's memory nothing is touched, and plans are kept by device.
-            place = "cpu" if self._device.type == "cpu" else "meta"
             target = self._target or self._device.type
-            return self.definition.plan(examples(self.graph, place), target=target)
+            return self.definition.plan(examples(self.graph), target=target)
         return self.definition.plan(inputs, target=self._target)
 
     @cached_property
@@ -205,15 +203,15 @@ def _write(lowering: Lowering, node: Node) -> None:
             lowering.take(node)
 
 
-def examples(graph: Graph, device: str) -> list[torch.Tensor | int]:
-    """Inputs as a partition's graph was traced with: tensors of no certain data, and numbers."""
+def examples(graph: Graph) -> list[torch.Tensor | int]:
+    """Inputs as a partition's graph was traced with: tensors without data, and numbers."""
     inputs: list[torch.Tensor | int] = []
     for node in graph.nodes:
         if node.op == "placeholder":
             value = meta_of(node)
             if isinstance(value, torch.Tensor):
                 sizes, strides = hints(value.shape), hints(value.stride())
-                inputs.append(torch.empty_strided(sizes, strides, dtype=value.dtype, device=device))
+                inputs.append(torch.empty_strided(sizes, strides, dtype=value.dtype, device="meta"))
             else:
                 inputs.append(example(value))
     return inputs

@@ -15,7 +15,7 @@ Device = int | str | torch.device | None
 
 
 def key_of(given: torch.Tensor | Number) -> object:
-    """Everything about an input that a plan depends on."""
+    """Everything about an input that what runs it depends on."""
     if isinstance(given, torch.Tensor):
         lazy = given.is_conj() or given.is_neg()
         at = address(given)
@@ -24,6 +24,15 @@ def key_of(given: torch.Tensor | Number) -> object:
     if isinstance(given, Integral):  # of NumPy's, too; whether it fits is checked once for each
         return type(given), given < 0, _width(int(given))
     return type(given)
+
+
+def plan_key_of(given: torch.Tensor | Number) -> object:
+    """Everything about an input that its plan for a target depends on: not where it lies, nor
+    whether it holds numbers."""
+    if not isinstance(given, torch.Tensor):
+        return key_of(given)
+    lazy = given.is_conj() or given.is_neg()
+    return given.shape, given.stride(), given.dtype, alignment(given), lazy
 
 
 def check_memory(fusion: Fusion, inputs: Inputs) -> None:
