@@ -167,6 +167,26 @@ def test_no_volumes(pool: Pool) -> None:
     torch.testing.assert_close(found, pool(x))
 
 
+@pytest.mark.parametrize(
+    ("pool", "rank"),
+    [
+        (F.adaptive_max_pool1d, 1),
+        (F.adaptive_max_pool2d, 2),
+        (F.adaptive_max_pool3d, 3),
+    ],
+)
+def test_the_largest_of_images_of_any_size(pool: Pool, rank: int) -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return pool(x.sin(), 1, return_indices=True)
+
+    dynamo.clear_reports()
+    compiled = torch.compile(function, backend="fuser", dynamic=True)
+    for sizes in ((2, 3, 7, 8, 9), (4, 3, 6, 9, 5)):
+        x = torch.randn(sizes[: 2 + rank])
+        torch.testing.assert_close(results(compiled, x), results(function, x))
+    assert [report.percent for report in dynamo.reports()] == [100.0, 100.0]
+
+
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_volumes_of_any_size(dynamic: bool | None) -> None:
     def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -25,6 +25,7 @@ from fuser.integrations.decompositions.image_windows import (
     window_axes,
     window_elements,
 )
+from fuser.integrations.fx.nodes import is_static
 
 MOST_OF_16_BITS = 25
 """With strides, larger windows of 16-bit numbers are torch's: half of their time is rounding."""
@@ -125,12 +126,12 @@ def adaptive_max_pool(
     rank: int, x: torch.Tensor, output_size: Sequence[int]
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The largest elements of so many windows, where they are of one size and small, or one."""
-    kernel = shares(x.shape[-rank:], output_size)
-    if kernel is None or not x.is_floating_point():
+    if not x.is_floating_point():
         return NotImplemented
-    if math.prod(kernel) <= MOST_SHARED:
+    kernel = _few_elements(x.shape[-rank:], output_size)
+    if kernel is not None:
         return max_pool_with_indices(rank, x, kernel)
-    if math.prod(output_size) != 1:
+    if not _is_whole(x.shape[-rank:], output_size):
         return NotImplemented
     image = x.flatten(-rank)
     largest = torch.amax(image, -1, keepdim=True)
@@ -149,13 +150,25 @@ def adaptive_max_pool_backward(
     rank: int, grad: torch.Tensor, x: torch.Tensor, indices: torch.Tensor
 ) -> torch.Tensor:
     """What the element that each of those windows chose gets."""
-    kernel = shares(x.shape[-rank:], grad.shape[-rank:])
-    if kernel is None:
-        return NotImplemented
-    if math.prod(kernel) <= MOST_SHARED:
+    sizes = x.shape[-rank:]
+    kernel = _few_elements(sizes, grad.shape[-rank:])
+    if kernel is not None:
         how = kernel, kernel, (0,), (1,), False
         return max_pool_with_indices_backward(rank, grad, x, *how, indices)
-    if math.prod(grad.shape[-rank:]) != 1:
+    if not _is_whole(sizes, grad.shape[-rank:]):
         return NotImplemented
-    numbers = torch.arange(math.prod(kernel), device=x.device).view(kernel)
+    numbers = torch.arange(math.prod(sizes), device=x.device).view(sizes)
     return torch.where(numbers == indices, grad, 0)
+
+
+def _few_elements(sizes: Sequence[int], windows: Sequence[int]) -> list[int] | None:
+    """Elements of each window along each dimension, where they are of one size and small."""
+    kernel = shares(sizes, windows)
+    return None if kernel is None or math.prod(kernel) > MOST_SHARED else kernel
+
+
+def _is_whole(sizes: Sequence[int], windows: Sequence[int]) -> bool:
+    """Whether there is one window, the image. Of an image of an open size, it has elements."""
+    return all(is_static(count) and count == 1 for count in windows) and not any(
+        is_static(size) and size == 0 for size in sizes
+    )
