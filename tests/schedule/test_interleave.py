@@ -152,6 +152,22 @@ def test_pixels_of_patches_are_done_in_turn(side: int, channels: int, in_turn: b
     assert ("tiles of" in mapping) == (not in_turn)
 
 
+@pytest.mark.parametrize("side", [7, 8, 14, 16])
+@pytest.mark.parametrize("channels", [2, 3, 4])
+def test_patches_are_taken_apart_to_planes_over_neighbouring_pixels(
+    side: int, channels: int
+) -> None:
+    patch = torch.randn(18, 2 * side * channels)
+    with FusionDefinition() as fd:
+        pixels = fd.ops.reshape(fd.from_pytorch(patch) * 2.0, [6, 3, 2, side, channels])
+        planes = fd.ops.permute(pixels, [4, 0, 2, 1, 3])
+        fd.add_output(fd.ops.reshape(planes, [channels, 12, 3 * side]))
+    fd.validate([patch])
+    (kernel,) = fd.plan([patch], target="cpu").kernels
+    code = kernel.source[kernel.source.index('extern "C" void pointwise') :]
+    assert code.count("T0_in[") == channels
+
+
 def test_of_long_bodies_tiles_are_made() -> None:
     def long(x: Handle) -> Handle:
         for number in range(10):
