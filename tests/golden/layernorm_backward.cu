@@ -162,8 +162,10 @@ FUSER_DEVICE bool last_to_finish(int* finished, int blocks, bool* is_last) {
   if (threadIdx.x == 0 && threadIdx.y == 0) {
     __threadfence();  // for all: what a barrier has ordered before a fence, the fence orders, too
     *is_last = atomicAdd(finished, 1) == blocks - 1;
-    if (*is_last) *finished = 0;
-    __threadfence();
+    if (*is_last) {
+      *finished = 0;
+      __threadfence();  // what it reads now is not what was there before
+    }
   }
   __syncthreads();
   return *is_last;

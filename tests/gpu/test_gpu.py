@@ -100,6 +100,20 @@ def test_is_captured_in_a_cuda_graph() -> None:
     assert torch.equal(result, torch.full_like(x, 8.0))
 
 
+def test_a_number_on_the_processor_is_captured_as_it_is_then() -> None:
+    with FusionDefinition() as fd:
+        t = fd.define_tensor(shape=[-1])
+        fd.add_output(t * fd.define_tensor(shape=[], is_cpu=True))
+    x, two = torch.ones(1000, device="cuda"), torch.tensor(2.0)
+    fd.execute([x, two])
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        (y,) = fd.execute([x, two])
+    x.fill_(3.0)
+    graph.replay()
+    assert y.eq(6.0).all()
+
+
 def test_a_first_call_is_not_captured() -> None:
     x = torch.zeros(1000, device="cuda")
     fd = doubled(x)

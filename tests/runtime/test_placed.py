@@ -12,7 +12,7 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.ir.nodes import Fusion
-from fuser.runtime.calls.placed import placed
+from fuser.runtime.calls.placed import filled, placed
 
 META = torch.device("meta")
 
@@ -69,3 +69,31 @@ def test_numbers_and_tensors_in_place_need_nothing():
 
     inputs = [torch.ones(3), torch.tensor(2.0)]
     assert placed(fusion(update=False), run, inputs, torch.device("cpu")) is run
+
+
+FLOATS = (0.1, -0.0, float("inf"), float("nan"), 3e-40)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "numbers"),
+    [
+        *((dtype, FLOATS) for dtype in (torch.float64, torch.float32)),
+        *((dtype, FLOATS) for dtype in (torch.float16, torch.bfloat16)),
+        *((dtype, FLOATS) for dtype in (torch.float8_e4m3fn, torch.float8_e5m2)),
+        *((dtype, (complex(0.1, -0.0), complex("nan"))) for dtype in (torch.complex64,)),
+        *((dtype, (0, 1, 127)) for dtype in (torch.int8, torch.uint8, torch.int16, torch.bool)),
+        (torch.int32, (-(2**31), 2**31 - 1)),
+        (torch.int64, (-(2**63), 2**63 - 1)),
+    ],
+)
+def test_a_number_is_filled_in_bit_by_bit(dtype: torch.dtype, numbers: Sequence[complex]):
+    for number in numbers:
+        given = torch.tensor(number).to(dtype)
+        made = filled(given, given.device)
+        assert made.dtype == dtype
+        assert made.reshape(1).view(torch.uint8).equal(given.reshape(1).view(torch.uint8))
+
+
+def test_lazy_conjugates_are_filled_in_as_the_numbers_they_are():
+    given = torch.tensor(1.0 + 2.0j).conj()
+    assert filled(given, given.device).item() == 1.0 - 2.0j

@@ -35,7 +35,19 @@ def apart(run: Run) -> Run:
 
 def moved(inputs: Inputs, place: torch.device) -> Inputs:
     """The inputs, tensors on `place`."""
-    return [given.to(place) if isinstance(given, torch.Tensor) else given for given in inputs]
+    return [_on(place, given) if isinstance(given, torch.Tensor) else given for given in inputs]
+
+
+def filled(given: torch.Tensor, place: torch.device) -> torch.Tensor:
+    """A 0-dim tensor with the number of another one. The host waits for nothing, as it would to
+    copy memory to a GPU, and a CUDA graph may be captured meanwhile."""
+    return torch.full((), given.item(), dtype=given.dtype, device=place)
+
+
+def _on(place: torch.device, given: torch.Tensor) -> torch.Tensor:
+    if given.device != place and given.device.type == "cpu" and place.type == "cuda":
+        return filled(given, place)
+    return given.to(place)
 
 
 def copied(given: torch.Tensor | Number) -> torch.Tensor | Number:
