@@ -19,7 +19,7 @@ from fuser.frontend.definition import FusionDefinition
 from fuser.integrations.aten import TABLE, Kind
 from fuser.integrations.aten.lowering import Lowering
 from fuser.integrations.decompositions.pools import refusal as pool_refusal
-from fuser.integrations.fx.nodes import meta_of, tensors_of
+from fuser.integrations.fx.nodes import is_view, meta_of, tensors_of
 from fuser.integrations.rewrites.updates import WRITES
 from fuser.ir import dtypes
 
@@ -32,7 +32,7 @@ class Role(enum.Enum):
     FACTORY = "repeated in each partition that reads it"
     VIEW = "a view: repeated where it is read, torch's elsewhere"
     PRODUCT = "a product, convolution or attention: torch's"
-    HOST = "no computation: sizes, inputs, outputs, updates of inputs"
+    HOST = "no computation: sizes, inputs, what those name in memory, outputs, updates of inputs"
     TORCH = "computed by torch: not covered"
 
 
@@ -112,7 +112,7 @@ def _support(node: Node, found: Mapping[Node, Support], trials: Trials) -> Suppo
     name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
     if name in PRODUCTS:
         return Support(Role.PRODUCT)
-    if node.target in WRITES or name in _ALLOCATIONS:
+    if node.target in WRITES or name in _ALLOCATIONS or _names_memory(node):
         return Support(Role.HOST)
     reason = _refusal(node, found, trials)
     if reason is not None:
@@ -124,6 +124,19 @@ def _support(node: Node, found: Mapping[Node, Support], trials: Trials) -> Suppo
             return Support(Role.FACTORY)
         case Kind.VIEW:
             return Support(Role.VIEW)
+
+
+def _names_memory(node: Node) -> bool:
+    """Whether a node is what an input is the lazy conjugate or negation of (`joint.py`)."""
+    match node.all_input_nodes:
+        case [Node(op="placeholder") as source] if is_view(node):
+            return _is_lazy(source) and not _is_lazy(node)
+        case _:
+            return False
+
+
+def _is_lazy(node: Node) -> bool:
+    return any(tensor.is_conj() or tensor.is_neg() for tensor in tensors_of(meta_of(node)))
 
 
 def _refusal(node: Node, found: Mapping[Node, Support], trials: Trials) -> str | None:
