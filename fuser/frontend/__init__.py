@@ -1,0 +1,1 @@
+"""What users write: definitions, their operations, and how they are run, checked and repeated."""

@@ -1,0 +1,1 @@
+"""What a fusion is: types, operations, inference, printing, verification, and the oracle."""
