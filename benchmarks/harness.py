@@ -57,13 +57,14 @@ def wall_clock(call: Call) -> float:
     return time.perf_counter() - start
 
 
-def again(call: Call) -> float:
-    """Seconds of a call right after another one: it finds in the caches what it left there itself.
+def again(call: Call, before: int = 1) -> float:
+    """Seconds of a call right after so many of it: it finds in the caches what they left there.
 
     Otherwise it would find what some other candidate left, and results in the memory that this one
     has freed just now are written faster than those in memory of one's own, such as a pool's.
     """
-    call()
+    for _ in range(before):
+        call()
     return wall_clock(call)
 
 

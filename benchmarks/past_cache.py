@@ -25,7 +25,7 @@ if __name__ == "__main__":
 
 import torch
 from buffers import keep_freed
-from harness import OURS, Call, Clock, alternate, machine, options, report, wall_clock
+from harness import OURS, Call, Clock, again, alternate, machine, options, report, wall_clock
 
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
@@ -81,14 +81,8 @@ def call_of(define: Define, x: torch.Tensor, y: torch.Tensor, stream_bytes: int)
     return call
 
 
-def again(call: Call) -> float:
-    for _ in range(BEFORE):
-        call()
-    return wall_clock(call)
-
-
 def then_read(call: Call) -> float:
-    return again(lambda: torch.sum(cast(torch.Tensor, call())))
+    return again(lambda: torch.sum(cast(torch.Tensor, call())), BEFORE)
 
 
 def cold(swept: torch.Tensor, call: Call) -> float:
@@ -100,7 +94,7 @@ def row(name: str, megabytes: int, rounds: int, swept: torch.Tensor) -> list[str
     moved, define = COMPUTED[name]
     x, y = (torch.randn((megabytes << 18) // COLUMNS, COLUMNS) for _ in range(2))
     calls = {OURS: call_of(define, x, y, 0), "cached": call_of(define, x, y, sys.maxsize)}
-    clocks: list[Clock] = [again, then_read, partial(cold, swept)]
+    clocks: list[Clock] = [partial(again, before=BEFORE), then_read, partial(cold, swept)]
     measured = [alternate(calls, rounds, clock) for clock in clocks]
     ratios = (f"{by_clock['cached'].ratio:.2f}" for by_clock in measured)
     taken = f"{measured[0][OURS].seconds * 1e3:.3f}"

@@ -71,16 +71,18 @@ def test_numbers_and_tensors_in_place_need_nothing():
     assert placed(fusion(update=False), run, inputs, torch.device("cpu")) is run
 
 
+FLOAT_TYPES = (
+    *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
+    *(torch.float8_e4m3fn, torch.float8_e5m2),
+)
 FLOATS = (0.1, -0.0, float("inf"), float("nan"), 3e-40)
 
 
 @pytest.mark.parametrize(
     ("dtype", "numbers"),
     [
-        *((dtype, FLOATS) for dtype in (torch.float64, torch.float32)),
-        *((dtype, FLOATS) for dtype in (torch.float16, torch.bfloat16)),
-        *((dtype, FLOATS) for dtype in (torch.float8_e4m3fn, torch.float8_e5m2)),
-        *((dtype, (complex(0.1, -0.0), complex("nan"))) for dtype in (torch.complex64,)),
+        *((dtype, FLOATS) for dtype in FLOAT_TYPES),
+        (torch.complex64, (complex(0.1, -0.0), complex("nan"))),
         *((dtype, (0, 1, 127)) for dtype in (torch.int8, torch.uint8, torch.int16, torch.bool)),
         (torch.int32, (-(2**31), 2**31 - 1)),
         (torch.int64, (-(2**63), 2**63 - 1)),

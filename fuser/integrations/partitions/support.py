@@ -130,13 +130,15 @@ def _names_memory(node: Node) -> bool:
     """Whether a node is what an input is the lazy conjugate or negation of (`joint.py`)."""
     match node.all_input_nodes:
         case [Node(op="placeholder") as source] if is_view(node):
-            return _is_lazy(source) and not _is_lazy(node)
+            was, still = (any(map(_is_lazy, tensors_of(meta_of(n)))) for n in (source, node))
+            return was and not still
         case _:
             return False
 
 
-def _is_lazy(node: Node) -> bool:
-    return any(tensor.is_conj() or tensor.is_neg() for tensor in tensors_of(meta_of(node)))
+def _is_lazy(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is the conjugate, or the negation, of what lies in memory."""
+    return tensor.is_conj() or tensor.is_neg()
 
 
 def _refusal(node: Node, found: Mapping[Node, Support], trials: Trials) -> str | None:
@@ -197,7 +199,7 @@ def _form(value: object) -> object:
 def _tensor_refusal(tensor: torch.Tensor, *, view: bool) -> str | None:
     if tensor.layout is not torch.strided:
         return f"a tensor's layout is {tensor.layout}"
-    if not view and (tensor.is_conj() or tensor.is_neg()):
+    if not view and _is_lazy(tensor):
         return "a tensor is a lazy conjugate or negation"
     if dtypes.from_torch(tensor.dtype) is None:
         return f"there is no DataType of {tensor.dtype}"

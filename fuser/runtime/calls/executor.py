@@ -85,7 +85,7 @@ class _CallWriter(FunctionWriter):
         self._segmented, self._kernels, self._device = segmented, kernels, device
         self._memory = segmented.memory
         self._inputs = frozenset(segmented.fusion.inputs)
-        self._replaced = segmented.sharing.union(update.into for update in segmented.updates)
+        self._overwritten = segmented.sharing.union(update.into for update in segmented.updates)
         self._sole_alias = sole_aliases(segmented)
         self._made: set[Value] = set(self._inputs)
         self._names["torch"] = torch
@@ -252,7 +252,7 @@ class _CallWriter(FunctionWriter):
         lies = self._memory[output.shown_in or output.value]
         if output.shown_in is not None:
             return self._strided(lies)
-        if lies.base in self._replaced:
+        if lies.base in self._overwritten:
             return self._old_value(output.value)
         made = lies.base not in self._inputs
         if made and (lies.base is output.value or self._sole_alias.get(lies.base) is output.value):
@@ -271,7 +271,7 @@ class _CallWriter(FunctionWriter):
         shared, taken = list[bool](), set(self._inputs)
         for output in self._returned:
             lies = self._memory[output.shown_in or output.value]
-            copied = output.shown_in is None and lies.base in self._replaced & self._inputs
+            copied = output.shown_in is None and lies.base in self._overwritten & self._inputs
             shared.append(lies.base in taken and not copied)
             taken.add(lies.base)
         return shared
