@@ -13,7 +13,7 @@ from torch.fx import Graph, Node
 from fuser.integrations import dynamo
 from fuser.integrations.partitions.support import Support
 from tests.integrations.graphs import check_arguments, check_views
-from tests.integrations.hoisting import hoisted_and_checked
+from tests.integrations.outer.hoisting import hoisted_and_checked
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from fuser.schedule.rows.trace import trace_rows
 from fuser.segmenter import PROCESSOR
 from fuser.segmenter.refusal import Refusal
 from tests.definitions import Define
-from tests.schedule.rows import segment_of, softmax
+from tests.schedule.row_bodies import segment_of, softmax
 
 Sizes = tuple[int, ...]
 

@@ -7,7 +7,7 @@ from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import Scheduler, scheduler_of
 from tests.definitions import Define
-from tests.schedule.rows import layernorm, loss, segment_of, segments_of, softmax
+from tests.schedule.row_bodies import layernorm, loss, segment_of, segments_of, softmax
 
 
 def empty(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

@@ -9,7 +9,7 @@ from fuser import DataType, FusionDefinition
 from fuser.errors import IndexOutOfRangeError
 from fuser.frontend.handles import Handle
 from tests.definitions import defined, only_kernel
-from tests.targets.test_rows_cpu import run, softmax
+from tests.targets.rows.test_cpu import run, softmax
 
 MODES = ("index_select", "gather", "take_along_axis")
 INDICES = (torch.int64, torch.int32)
