@@ -20,8 +20,13 @@ needs_notes = pytest.mark.skipif(
 )
 
 
+LEAST_BYTES = 16
+"""Of vectors. A compiler that has to make some, and finds none wide enough for all that is computed
+in a loop, makes them of 8."""
+
+
 def assert_vectorized(kernel: KernelSource, folder: Path) -> None:
-    """Fails if the compiler made no vectors of a loop that asks for them."""
+    """Fails if the compiler made no vectors of a loop that asks for them, or some of 8 bytes."""
     assert COMPILER is not None
     source = folder / "kernel.cpp"
     source.write_text(kernel.text)
@@ -33,6 +38,10 @@ def assert_vectorized(kernel: KernelSource, folder: Path) -> None:
     begin = next(at for at, line in enumerate(lines) if line.startswith('extern "C" void '))
     loops = list(_loops_that_ask(lines, begin))
     assert sum(line > begin for line in made) >= len(loops) > 0, kernel.text
+    widths = re.findall(r":(\d+):\d+: optimized: loop vectorized using (\d+) byte", notes)
+    widest = {line: max(int(b) for at, b in widths if at == line) for line, _ in widths}
+    narrow = [line for line, width in widest.items() if width < LEAST_BYTES and int(line) > begin]
+    assert not narrow, f"{narrow}\n{kernel.text}"
     for line in _lines(notes, "missed: couldn't vectorize loop"):
         assert line in made or not any(line in loop for loop in loops), f"{line}\n{kernel.text}"
 

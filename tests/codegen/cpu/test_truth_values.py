@@ -115,7 +115,16 @@ def chosen_by_the_row(fd: FusionDefinition, x: Handle, m: Handle) -> Handle:
     return powers - mean(fd, powers)
 
 
+def flags_of_rows_and_of_columns(fd: FusionDefinition, x: Handle, m: Handle) -> Handle:
+    """Sums of neighbours, those of some rows and those of some columns."""
+    row, column = fd.ops.slice(m, [0, 0], [ROWS, 1]), fd.ops.slice(m, [0, 0], [1, SHORT - 4])
+    parts = [fd.ops.slice(x, [0, at], [ROWS, SHORT - 4 + at]) / 49.0 for at in range(4)]
+    a, b, c, d = (fd.ops.where(row, part, 0.0) + part * part for part in parts)
+    return a + b + c + fd.ops.where(column, d, 0.0)
+
+
 SHORT_CASES: dict[str, Define] = {
+    "flags of rows and of columns": flags_of_rows_and_of_columns,
     "powers unless all is masked": unless_all_masked,
     "dropped too": lambda fd, x, m: unless_all_masked(fd, x, m) * (uniform(fd) > 0.1),
     "chosen by the row": chosen_by_the_row,
