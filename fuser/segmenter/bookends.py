@@ -11,7 +11,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fuser.ir.extern_memory import extern_memory
-from fuser.ir.nodes import Extern, Flip, Fusion, Permute, Slice, Statement, Value
+from fuser.ir.nodes import (
+    Cat,
+    Extern,
+    Flip,
+    Fusion,
+    Pad,
+    Permute,
+    Scan,
+    Slice,
+    Statement,
+    Value,
+    operands,
+)
 from fuser.ir.printer import operation_name
 from fuser.ir.strided import (
     Order,
@@ -79,6 +91,30 @@ def eager_memories(fusion: Fusion, memory: Mapping[Value, Strided]) -> dict[Valu
             if out.is_tensor:
                 held[out] = eager_memory(Statement((out,), statement.op), held)
     return held
+
+
+def inner_orders(fusion: Fusion, memory: Mapping[Value, Strided]) -> dict[Value, Order]:
+    """The stride order for each tensor that only kernels see: as its operands lie, also where torch
+    would turn it. So a padded image of which channels are the fastest is read and written along
+    these."""
+    held = {value: memory[value] for value in fusion.inputs if value.is_tensor}
+    for statement in fusion.statements:
+        if isinstance(statement.op, Extern):
+            held |= extern_memory(statement, held)
+            continue
+        for out in statement.outs:
+            if out.is_tensor:
+                held[out] = _inner_memory(Statement((out,), statement.op), held)
+    return stride_orders(held)
+
+
+def _inner_memory(statement: Statement, held: Mapping[Value, Strided]) -> Strided:
+    out, op = statement.out, statement.op
+    if isinstance(op, Pad | Cat | Scan):
+        orders = (order_of(held[arg]) for arg in operands(op) if arg.is_tensor)
+        known = next((order for order in orders if order is not None), None)
+        return eager_memory(statement, held) if known is None else dense(out, known)
+    return eager_memory(statement, held)
 
 
 def stride_orders(held: Mapping[Value, Strided]) -> dict[Value, Order]:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from fuser.ir.nodes import Extern, Fusion, GeneratorState, Output, Statement, Value, operands
 from fuser.ir.printer import operation_name
-from fuser.ir.strided import Strided, row_major
+from fuser.ir.strided import Order, Strided, row_major
 from fuser.segmenter.bookends import (
     Chain,
     eager_memories,
+    inner_orders,
     input_aliases,
     output_chains,
     place_chains,
@@ -67,6 +68,7 @@ class _Segmenter:
         self._free, log = input_aliases(fusion, {**memory, **results})
         self._log += log
         self._orders = stride_orders(eager)
+        self._inner_orders = inner_orders(fusion, memory)
         self._scattered_into = scattered_into(fusion)
         self._placed: dict[Value, Strided] = dict(self._free)
         self._chains: list[Chain] = []
@@ -75,7 +77,7 @@ class _Segmenter:
         demanded = [v for v in self._fusion.output_values if v.is_tensor]
         demanded += [v for s in self._externs for v in operands(s.op) if v.is_tensor]
         demanded += [v for v in self._scattered_into.values() if v not in self._scattered_into]
-        self._place(demanded)
+        self._place(demanded, self._orders)
         place_scattered(self._scattered_into, self._placed)
         stored = [v for v in self._placed if v not in self._free and self._is_stored(v)]
         operations = build_graph(self._fusion, self._free, stored)
@@ -85,7 +87,7 @@ class _Segmenter:
         recomputation.run()
         self._log += grouping.log + recomputation.log
         # What crosses from one group to another is stored too, through metadata where it is free.
-        self._place(recomputation.crossing())
+        self._place(recomputation.crossing(), self._inner_orders)
         empty = [key for key, stores in recomputation.stores.items() if not stores]
         steps, boundaries = self._ordered_steps(grouping, empty)
         steps += self._alias_steps()
@@ -95,9 +97,9 @@ class _Segmenter:
             self._fusion, tuple(steps), placed, boundaries, log, self._machine, cost
         )
 
-    def _place(self, demanded: Collection[Value]) -> None:
+    def _place(self, demanded: Collection[Value], orders: Mapping[Value, Order]) -> None:
         chains = output_chains(self._fusion, demanded, self._placed)
-        placed, log = place_chains(chains, self._orders)
+        placed, log = place_chains(chains, orders)
         self._placed.update(placed)
         self._chains += chains
         self._log += log

@@ -4,10 +4,25 @@ import torch
 from fuser.ir.builder import FusionBuilder
 from fuser.ir.dtypes import DataType
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import Expand, Flip, Operation, Permute, Pointwise, Slice, Squeeze, Value, View
+from fuser.ir.nodes import (
+    Cat,
+    Constant,
+    Expand,
+    Flip,
+    Operation,
+    Pad,
+    Permute,
+    Pointwise,
+    Scan,
+    Slice,
+    Squeeze,
+    Value,
+    View,
+)
 from fuser.ir.types import TensorType
 from fuser.segmenter import AliasStep, Segment, SegmentedFusion
-from tests.segmented import run_segmented, segment_for
+from fuser.segmenter.bookends import eager_memories, inner_orders, stride_orders
+from tests.segmented import memory_of, run_segmented, segment_for
 
 
 class Chain:
@@ -226,3 +241,25 @@ def test_what_stays_in_a_kernel_says_why():
     reasons = "; ".join(segment.reason for segment in segmented.segments)
     assert "T2 leaves through view" in reasons.replace("reshape", "view")
     assert "permute" not in reasons
+
+
+@pytest.mark.parametrize("order", [(0, 2, 3, 1), (3, 2, 1, 0), (0, 1, 2, 3)])
+@pytest.mark.parametrize("kind", ["pad", "cat", "scan"])
+def test_what_only_kernels_see_lies_as_what_it_is_made_of(kind: str, order: tuple[int, ...]):
+    sizes = [(8, 16, 24, 40)[dim] for dim in order]
+    x = torch.randn(sizes).permute([order.index(dim) for dim in range(4)])
+    chain = Chain(x)
+    (value,) = chain.values
+    zero = chain.add(Constant(0.0, DataType.Float))
+    ops: dict[str, Operation] = {
+        "pad": Pad(value, ((0, 0), (0, 0), (1, 1), (2, 0)), zero),
+        "cat": Cat((value, value), 1),
+        "scan": Scan("cumsum", value, 2),
+    }
+    made = chain.exp(chain.add(ops[kind]))
+    segmented = chain.out(chain.add(Pointwise("neg", (made,))), strides=False)
+
+    memory = memory_of(segmented.fusion, [x])
+    inner, seen = inner_orders(segmented.fusion, memory), eager_memories(segmented.fusion, memory)
+    assert inner[made] == tuple(3 - order.index(dim) for dim in range(4))
+    assert stride_orders(seen)[made] == (3, 2, 1, 0)  # what an output would have
