@@ -286,9 +286,10 @@ def test_the_places_of_the_largest_elements_are_torchs(options: dict[str, Any]) 
 @pytest.mark.parametrize(
     "pool",
     [
-        lambda x: F.max_pool2d(x, 3, dilation=2),
         lambda x: F.max_pool2d(x, 40),
-        lambda x: F.avg_pool2d(x, 7, stride=2),
+        lambda x: F.max_pool2d(x, 7, stride=4),
+        lambda x: F.avg_pool2d(x, 7, stride=4),
+        lambda x: F.avg_pool2d(x, 17, stride=2),
         lambda x: F.adaptive_avg_pool2d(x, 7),
         lambda x: F.adaptive_max_pool2d(x, 7),
         lambda x: F.adaptive_max_pool2d(x, 10),

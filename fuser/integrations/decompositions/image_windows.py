@@ -1,28 +1,34 @@
 """Windows of images, [..., height, width] or [..., depth, height, width]: their elements, and the
 windows of each element.
 
-A window's elements are slices of the padded image with steps. An element has few windows, and
-those that are the m-th before the last one to have it, for all elements, are the results repeated
-and moved by m strides. The last window of a dimension may be cut (`ceil_mode`): what it has of the
-image and its padding counts, and no more.
+A window's elements along one dimension are slices of the padded image with steps, and what is made
+of them is an image of fewer elements, for the next dimension: of 7 by 7 elements 14, not 49. An
+element has few windows, and those that are the m-th before the last one to have it, for all
+elements, are the results repeated and moved by m strides. The last window of a dimension may be cut
+(`ceil_mode`): what it has of the image and its padding counts, and no more.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from fuser.integrations.fx.nodes import is_static
-from fuser.ir.shapes import places
 
 _aten: Any = torch.ops.aten
 
+Results = TypeVar("Results")
+
 MOST_ELEMENTS = 27
-"""Windows of more are torch's where they overlap: each element is code of its own."""
+"""Windows of more are torch's where they overlap by strides of three or more: each element is code
+of its own, and what dimensions have in common is little."""
+
+MOST_ALONG = 32
+"""Windows of more along all dimensions together are torch's where they overlap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,7 @@ class WindowAxis:
     padding: int
     windows: int
     ceil_mode: bool
+    dilation: int = 1
 
     @property
     def is_open(self) -> bool:
@@ -48,25 +55,33 @@ class WindowAxis:
     @property
     def behind(self) -> int:
         """Elements behind the last window's; below 0 where that reaches into the padding."""
-        return self.size + self.padding - (self.windows - 1) * self.stride - self.kernel
+        return self.size + self.padding - (self.windows - 1) * self.stride - self.span
 
-    def taken(self, padded: torch.Tensor, number: int) -> torch.Tensor:
-        """Element `number` of every window."""
-        end = number + (self.windows - 1) * self.stride + 1
-        return _aten.slice.Tensor(padded, self.dim, number, end, self.stride)
+    @property
+    def span(self) -> int:
+        """From a window's first element to its last."""
+        return (self.kernel - 1) * self.dilation + 1
 
-    def of_elements(self, results: torch.Tensor, back: int, fill: float) -> torch.Tensor:
-        """For each element, the result of the window that begins `back` windows before the last one
-        that begins at it or before; `fill` where there is none."""
+    def elements(self, padded: torch.Tensor) -> Iterator[torch.Tensor]:
+        """The first, the second, ... element of every window, along this dimension."""
+        reach = (self.windows - 1) * self.stride + 1
+        for number in range(self.kernel):
+            first = number * self.dilation
+            yield _aten.slice.Tensor(padded, self.dim, first, first + reach, self.stride)
+
+    def of_elements(self, results: torch.Tensor, fill: float) -> Iterator[torch.Tensor]:
+        """For each element, the results of the windows that begin 0, 1, ... windows before the last
+        one that begins at it or before; `fill` where there is none."""
         shape = list(results.shape)
         repeated = [*shape[: self.dim + 1], self.stride, *shape[self.dim + 1 :]]
         wide = results.unsqueeze(self.dim + 1).expand(repeated)
         shape[self.dim] *= self.stride
         wide = wide.clone(memory_format=torch.contiguous_format).view(shape)
-        before = back * self.stride - self.padding
-        widths = [0, 0] * (results.dim() - 1 - self.dim)
-        behind = self.size - before - shape[self.dim]
-        return _aten.constant_pad_nd(wide, [*widths, before, behind], fill)
+        others = [0, 0] * (results.dim() - 1 - self.dim)
+        for back in range(self.most_windows):
+            before = back * self.stride - self.padding
+            behind = self.size - before - shape[self.dim]
+            yield _aten.constant_pad_nd(wide, [*others, before, behind], fill)
 
     def place(self, device: torch.device) -> torch.Tensor:
         """The number of each element."""
@@ -118,27 +133,28 @@ def window_axes(
     stride: Sequence[int],
     padding: Sequence[int],
     ceil_mode: bool,
+    dilation: Sequence[int] = (1,),
 ) -> list[WindowAxis] | None:
     """The last `rank` dimensions; None where there are no windows."""
     dims = range(x.dim() - rank, x.dim())
-    numbers = (of_each(rank, given) for given in (kernel, stride or kernel, padding))
+    numbers = (of_each(rank, given) for given in (kernel, stride or kernel, padding, dilation))
     given = zip(dims, x.shape[-rank:], *numbers, strict=True)
     axes = [_axis(*each, ceil_mode=ceil_mode) for each in given]
     return axes if all(axis.windows > 0 for axis in axes) else None
 
 
 def _axis(
-    dim: int, size: int, kernel: int, stride: int, padding: int, *, ceil_mode: bool
+    dim: int, size: int, kernel: int, stride: int, padding: int, dilation: int, *, ceil_mode: bool
 ) -> WindowAxis:
     """An only window has no more elements than there are, and is the last of its stride; what is
     the only one of some calls is as the others are."""
-    strides = size + 2 * padding - kernel
+    strides = size + 2 * padding - (kernel - 1) * dilation - 1
     windows = (strides + (stride - 1 if ceil_mode else 0)) // stride + 1
     if ceil_mode and (windows - 1) * stride >= size + padding:
         windows -= 1  # it would begin in the padding behind
-    if is_static(windows) and windows == 1:
+    if is_static(windows) and windows == 1 and dilation == 1:
         stride = kernel = min(kernel, size + 2 * padding)
-    return WindowAxis(dim, size, kernel, stride, padding, windows, ceil_mode)
+    return WindowAxis(dim, size, kernel, stride, padding, windows, ceil_mode, dilation)
 
 
 def shares(sizes: Sequence[int], windows: Sequence[int]) -> list[int] | None:
@@ -154,6 +170,13 @@ def elements(axes: Sequence[WindowAxis]) -> int:
     return math.prod(axis.kernel for axis in axes)
 
 
+def are_few(axes: Sequence[WindowAxis]) -> bool:
+    """Whether the elements of a window are few enough to be code."""
+    if any(axis.stride > 2 for axis in axes):
+        return elements(axes) <= MOST_ELEMENTS
+    return sum(axis.kernel for axis in axes) <= MOST_ALONG
+
+
 def of_each(rank: int, given: int | Sequence[int]) -> tuple[int, ...]:
     """A number for each dimension, where one may be given for all."""
     numbers = (given,) if isinstance(given, int) else tuple(given)
@@ -166,24 +189,20 @@ def padded_image(x: torch.Tensor, axes: Sequence[WindowAxis], fill: float) -> to
     return _aten.constant_pad_nd(x, widths, fill) if any(widths) else x
 
 
-def window_elements(
-    x: torch.Tensor, axes: Sequence[WindowAxis]
-) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
-    """The places of the elements of a window, and each of them for all windows."""
-    for numbers in places([axis.kernel for axis in axes]):
-        taken = x
-        for axis, number in zip(axes, numbers, strict=True):
-            taken = axis.taken(taken, number)
-        yield numbers, taken
-
-
 def widened(x: torch.Tensor) -> torch.Tensor:
     """What sums of 16-bit numbers are of."""
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
-def sum_over_windows(
-    axes: Sequence[WindowAxis], term: Callable[[tuple[int, ...]], torch.Tensor]
-) -> torch.Tensor:
-    first, *others = map(term, places([axis.most_windows for axis in axes]))
-    return sum(others, first)
+def windows_of_elements(
+    results: Results,
+    axes: Sequence[WindowAxis],
+    along: Callable[[Results, WindowAxis], Iterable[Results]],
+) -> Iterator[Results]:
+    """The results of each of the windows that have an element, for all elements: `along` gives
+    those of one dimension."""
+    if not axes:
+        yield results
+        return
+    for some in along(results, axes[0]):
+        yield from windows_of_elements(some, axes[1:], along)

@@ -8,27 +8,28 @@ The largest element of a whole image is found as that of a row.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch._prims_common import suggest_memory_format
 
 from fuser.integrations.decompositions.image_windows import (
-    MOST_ELEMENTS,
     WindowAxis,
+    are_few,
     elements,
     padded_image,
     shares,
-    sum_over_windows,
     widened,
     window_axes,
-    window_elements,
+    windows_of_elements,
 )
 from fuser.integrations.fx.nodes import is_static
 
 MOST_OF_16_BITS = 25
-"""With strides, larger windows of 16-bit numbers are torch's: half of their time is rounding."""
+"""With strides, larger windows of volumes of 16-bit numbers are torch's: half of their time is
+rounding."""
 
 MOST_WINDOWS = 4
 """Where an element is in more of them on average, torch is faster to add at the places it has."""
@@ -48,20 +49,32 @@ def max_pool_with_indices(
     if axes is None:
         return NotImplemented
     begins = [torch.arange(a.windows, device=x.device) * a.stride - a.padding for a in axes]
-    first = _numbered(axes, begins)
+    largest = padded_image(x, axes, -torch.inf)
+    place = torch.zeros((), dtype=torch.int32, device=x.device).expand(largest.shape)
+    step = 1
+    for axis, begin in zip(reversed(axes), reversed(begins), strict=True):
+        largest, place = _largest_along(axis, largest, place, begin, step)
+        step *= axis.size
+    return largest, _numbered(axes, begins) + place
+
+
+def _largest_along(
+    axis: WindowAxis, values: torch.Tensor, places: torch.Tensor, begin: torch.Tensor, step: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The largest values of windows that have one element along the dimensions behind, and how far
+    behind the window's beginning they are: `step` from one element of this dimension to the next.
+    """
+    (largest, place), *others = zip(axis.elements(values), axis.elements(places), strict=True)
+    step *= axis.dilation
     # A window chooses its first element in the image, until another one is larger.
-    inside = [torch.clamp(begin, min=0) for begin in begins]
-    chosen = (_numbered(axes, inside) - first).to(torch.int32)
-    steps = [math.prod(axis.size for axis in axes[number + 1 :]) for number in range(rank)]
-    windows = window_elements(padded_image(x, axes, -torch.inf), axes)
-    _, largest = next(windows)
-    for numbers, taken in windows:
-        beats = torch.logical_or(taken > largest, torch.isnan(taken))
-        behind = sum(number * step for number, step in zip(numbers, steps, strict=True))
-        place = torch.full((), behind, dtype=torch.int32, device=x.device)
-        chosen = torch.where(beats, place, chosen)
-        largest = torch.maximum(largest, taken)
-    return largest, (first + chosen).expand(largest.shape)
+    before = -begin if axis.dilation == 1 else -(begin // axis.dilation)
+    inside = (torch.clamp(before, min=0) * step).to(torch.int32)
+    place = place + inside.view([-1 if dim == axis.dim else 1 for dim in range(values.dim())])
+    for number, (value, other) in enumerate(others, 1):
+        beats = torch.logical_or(value > largest, torch.isnan(value))
+        place = torch.where(beats, other + number * step, place)
+        largest = torch.maximum(largest, value)
+    return largest, place
 
 
 def _axes(
@@ -73,13 +86,12 @@ def _axes(
     dilation: Sequence[int],
     ceil_mode: bool,
 ) -> list[WindowAxis] | None:
-    """The dimensions, where windows have no gaps and are small enough to be code."""
-    axes = window_axes(rank, x, kernel, stride, padding, ceil_mode)
-    if axes is None or math.prod(dilation) != 1 or not x.is_floating_point():
+    """The dimensions, where windows are small enough to be code."""
+    axes = window_axes(rank, x, kernel, stride, padding, ceil_mode, dilation)
+    if axes is None or not x.is_floating_point() or not are_few(axes):
         return None
-    strides = any(axis.stride > 1 for axis in axes)
-    most = MOST_OF_16_BITS if strides and x.dtype.itemsize == 2 else MOST_ELEMENTS
-    return axes if elements(axes) <= most else None
+    is_slow = x.dtype.itemsize == 2 and rank == 3 and any(axis.stride > 1 for axis in axes)
+    return None if is_slow and elements(axes) > MOST_OF_16_BITS else axes
 
 
 def _numbered(axes: Sequence[WindowAxis], places: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -103,19 +115,21 @@ def max_pool_with_indices_backward(
 ) -> torch.Tensor:
     """What each element gets of the windows that chose it."""
     axes = _axes(rank, x, kernel_size, stride, padding, dilation, ceil_mode)
-    if axes is None or elements(axes) > MOST_WINDOWS * math.prod(axis.stride for axis in axes):
+    if axes is None or any(axis.dilation != 1 for axis in axes):
+        return NotImplemented
+    if elements(axes) > MOST_WINDOWS * math.prod(axis.stride for axis in axes):
         return NotImplemented
     own = _numbered(axes, [axis.place(x.device) for axis in axes])
-    wide = widened(grad)
 
-    def term(backs: tuple[int, ...]) -> torch.Tensor:
-        chosen, value = indices, wide
-        for axis, back in zip(axes, backs, strict=True):
-            chosen = axis.of_elements(chosen, back, -1)
-            value = axis.of_elements(value, back, 0)
-        return torch.where(chosen == own, value, 0)
+    def along(
+        made: tuple[torch.Tensor, torch.Tensor], axis: WindowAxis
+    ) -> Iterable[tuple[torch.Tensor, torch.Tensor]]:
+        chosen, value = made
+        return zip(axis.of_elements(chosen, -1), axis.of_elements(value, 0), strict=True)
 
-    return sum_over_windows(axes, term).to(x.dtype)
+    windows = windows_of_elements((indices, widened(grad)), axes, along)
+    terms = (torch.where(chosen == own, value, 0) for chosen, value in windows)
+    return functools.reduce(torch.add, terms).to(x.dtype)
 
 
 MOST_SHARED = 9

@@ -10,20 +10,19 @@ and an only window lies so; adaptive pools are such where sizes divide.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 
 from fuser.integrations.decompositions.image_windows import (
     MOST_ELEMENTS,
     WindowAxis,
+    are_few,
     elements,
     padded_image,
     shares,
-    sum_over_windows,
     widened,
     window_axes,
-    window_elements,
 )
 
 
@@ -46,21 +45,22 @@ def avg_pool(
 
 
 def _few_slid(axes: Sequence[WindowAxis]) -> bool:
-    return elements([axis for axis in axes if not axis.tiled]) <= MOST_ELEMENTS
+    return are_few([axis for axis in axes if not axis.tiled])
 
 
 def _sums(x: torch.Tensor, axes: Sequence[WindowAxis]) -> torch.Tensor:
     """Sums of windows, [..., height', width']."""
     padded = widened(padded_image(x, axes, 0))
-    if elements(axes) > MOST_ELEMENTS:
-        tiled = [axis for axis in axes if axis.tiled]
+    tiled = [axis for axis in axes if axis.tiled]
+    if tiled and elements(axes) > MOST_ELEMENTS:
         for axis in reversed(tiled):
             padded = axis.tiles(padded)
         # A dimension comes one later for each before it that is two.
         padded = torch.sum(padded, [axis.dim + 1 + number for number, axis in enumerate(tiled)])
         axes = [axis.summed() if axis.tiled else axis for axis in axes]
-    first, *others = (taken for _, taken in window_elements(padded, axes))
-    return sum(others, first)
+    for axis in reversed(axes):
+        padded = functools.reduce(torch.add, axis.elements(padded))
+    return padded
 
 
 def avg_pool_backward(
@@ -80,17 +80,20 @@ def avg_pool_backward(
         return NotImplemented
     share = widened(grad) / _counts(axes, x, divisor_override, count_include_pad)
 
-    def term(backs: tuple[int, ...]) -> torch.Tensor:
-        value = share
-        for axis, back in zip(axes, backs, strict=True):
-            value = axis.of_elements(value, back, 0)
-            inside = axis.in_window(back, x.device)
-            if inside is not None:
-                shape = [axis.size if dim == axis.dim else 1 for dim in range(x.dim())]
-                value = torch.where(inside.view(shape), value, 0)
-        return value
+    for axis in axes:
+        share = functools.reduce(torch.add, _windows_of_elements(axis, share))
+    return share.to(x.dtype)
 
-    return sum_over_windows(axes, term).to(x.dtype)
+
+def _windows_of_elements(axis: WindowAxis, share: torch.Tensor) -> Iterator[torch.Tensor]:
+    """What each of the windows along a dimension has for each element."""
+    for back, given in enumerate(axis.of_elements(share, 0)):
+        inside = axis.in_window(back, share.device)
+        if inside is None:
+            yield given
+            continue
+        shape = [-1 if dim == axis.dim else 1 for dim in range(share.dim())]
+        yield torch.where(inside.view(shape), given, 0)
 
 
 def _counts(

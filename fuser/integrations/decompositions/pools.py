@@ -15,7 +15,7 @@ from typing import Any, cast
 import torch
 from torch.fx import Node
 
-from fuser.integrations.decompositions.image_windows import MOST_ELEMENTS
+from fuser.integrations.decompositions.image_windows import MOST_ALONG, MOST_ELEMENTS
 from fuser.integrations.decompositions.pool_maxima import (
     MOST_OF_16_BITS,
     MOST_SHARED,
@@ -46,12 +46,13 @@ class _Pool:
     left: str
 
 
-_OVERLAPPING = f"its windows overlap and have more than {MOST_ELEMENTS} elements"
-_LARGE = (
-    f"its windows have gaps, or more than {MOST_ELEMENTS} elements"
-    f" (with strides, {MOST_OF_16_BITS} of 16 bits)"
+_MANY = (
+    f"have more than {MOST_ALONG} elements along all dimensions together, or, with strides of 3 or "
+    f"more, {MOST_ELEMENTS} elements"
 )
-_SHARED = f"{_LARGE}, or its elements are in more than {MOST_WINDOWS} of them"
+_OVERLAPPING = f"its windows overlap and {_MANY}"
+_LARGE = f"its windows {_MANY} (of 16 bits in volumes, {MOST_OF_16_BITS} with strides of 2 or more)"
+_SHARED = f"{_LARGE}, or have gaps, or its elements are in more than {MOST_WINDOWS} of them"
 _UNEQUAL = "its windows are not of one size, or there are none"
 _NOT_FEW = f"its windows are not of one size, or are several of more than {MOST_SHARED} elements"
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+import functools
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -190,10 +191,21 @@ def _form_of(node: Node) -> Any:
 def _form(value: object) -> object:
     """What stands for a value in `_told`: equal texts, equal values."""
     if isinstance(value, torch.Tensor):
-        return f"{value.dtype} {value.device} {tuple(value.shape)} {value.stride()}"
+        shape, strides = (tuple(map(_size, sizes)) for sizes in (value.shape, value.stride()))
+        return f"{value.dtype} {value.device} {shape} {strides}"
     if isinstance(value, list | tuple):
         return tuple(map(_form, cast("Sequence[object]", value)))
     return f"{type(value).__name__} {value}"
+
+
+def _size(size: int | torch.SymInt) -> int | str:
+    return size if isinstance(size, int) else _text(cast("Any", size).node.expr)
+
+
+@functools.lru_cache(maxsize=1024)
+def _text(expression: Hashable) -> str:
+    """A size as a formula of others. Few tell of many tensors, and sympy takes long to print."""
+    return str(expression)
 
 
 def _tensor_refusal(tensor: torch.Tensor, *, view: bool) -> str | None:

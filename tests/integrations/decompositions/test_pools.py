@@ -107,6 +107,72 @@ SHARED = [
 """Pools that are given how many windows there are; of images of 4 by 8 by 12, of one size."""
 
 
+LARGE: list[dict[str, Any]] = [
+    {"kernel_size": (1, 7), "stride": 1, "padding": (0, 3)},
+    {"kernel_size": 7, "stride": 2, "padding": 3},
+    {"kernel_size": 13, "stride": 1, "padding": 6},
+    {"kernel_size": (9, 4), "stride": (2, 1), "padding": (4, 2), "ceil_mode": True},
+]
+DILATED: list[dict[str, Any]] = [
+    {"kernel_size": 2, "dilation": 2},
+    {"kernel_size": 3, "stride": 1, "padding": 1, "dilation": 2},
+    {"kernel_size": 3, "stride": 2, "padding": 1, "dilation": 3},
+    {"kernel_size": (3, 2), "stride": (2, 3), "padding": (1, 0), "dilation": (5, 1)},
+    {"kernel_size": (4, 3), "stride": 2, "padding": 1, "dilation": (1, 4), "ceil_mode": True},
+    {"kernel_size": (2, 3), "stride": 5, "padding": 1, "dilation": (9, 6), "ceil_mode": True},
+]
+
+
+def image(*sizes: int) -> torch.Tensor:
+    return volume(*sizes[:2], 1, *sizes[2:]).squeeze(2)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("options", [*LARGE, *DILATED])
+def test_largest_elements_of_large_and_of_dilated_windows_and_their_places(
+    options: dict[str, Any], channels_last: bool, dynamic: bool
+) -> None:
+    def pool(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return F.max_pool2d(x, **options, return_indices=True)
+
+    order = torch.channels_last if channels_last else torch.contiguous_format
+    x = image(2, 3, 15, 17).contiguous(memory_format=order)
+    dynamo.clear_reports()
+    compiled = torch.compile(pool, backend="fuser", dynamic=dynamic)
+    found = compiled(x)
+    torch.testing.assert_close(found, pool(x), rtol=0, atol=0, equal_nan=True)
+    assert [each.stride() for each in found] == [each.stride() for each in pool(x)]
+    assert [report.percent for report in dynamo.reports()] == [100.0]
+    torch.testing.assert_close(results(compiled, x), results(pool, x), equal_nan=True)
+
+
+@pytest.mark.parametrize("with_padding", [True, False])
+@pytest.mark.parametrize("options", LARGE)
+def test_means_of_large_windows(options: dict[str, Any], with_padding: bool) -> None:
+    options = {**options, "count_include_pad": with_padding}
+    assert_pooled(lambda x: F.avg_pool2d(x, **options) * 2, torch.randn(2, 3, 15, 17))
+
+
+@pytest.mark.parametrize("dilation", [1, 2, (1, 2, 3)])
+def test_largest_elements_of_large_volumes(dilation: Any) -> None:
+    options = {"kernel_size": (3, 5, 4), "stride": 1, "padding": (1, 2, 2), "dilation": dilation}
+    x = volume(2, 3, 6, 9, 11)
+    found = torch.compile(with_places(**options), backend="fuser")(x)
+    wanted = with_places(**options)(x)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("options", [{"dilation": 3}, {"stride": 1, "padding": 4}])
+def test_largest_elements_along_one_dimension(options: dict[str, Any]) -> None:
+    def pool(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return F.max_pool1d(x, 9, **options, return_indices=True)
+
+    x = image(2, 3, 1, 101).squeeze(2)
+    found = torch.compile(pool, backend="fuser")(x)
+    torch.testing.assert_close(found, pool(x), rtol=0, atol=0, equal_nan=True)
+
+
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("pool", SHARED)
@@ -210,10 +276,9 @@ def test_volumes_of_any_size(dynamic: bool | None) -> None:
 @pytest.mark.parametrize(
     "pool",
     [
-        lambda x: F.max_pool3d(x, 2, dilation=2),
-        lambda x: F.max_pool3d(x, (1, 2, 2), dilation=(1, 2, 1)),
-        lambda x: F.max_pool3d(x, 4, 2),
-        lambda x: F.avg_pool3d(x, 4, 2),
+        lambda x: F.max_pool3d(x, 4, 3),
+        lambda x: F.avg_pool3d(x, 4, 3),
+        lambda x: F.max_pool3d(x, (8, 8, 17), 1, (4, 4, 8)),
         lambda x: F.adaptive_avg_pool3d(x, 3),
         lambda x: F.adaptive_max_pool3d(x, 3),
         lambda x: F.adaptive_max_pool3d(x, 2),
@@ -230,12 +295,13 @@ def test_other_volumes_are_torchs_and_say_why(pool: Pool) -> None:
     [
         (lambda x: F.max_pool1d(x, 5, 1, 2), (3, 40)),
         (lambda x: F.max_pool2d(x, 3, 1, 1), (2, 3, 9, 11)),
+        (lambda x: F.max_pool2d(x, 2, dilation=2), (2, 3, 9, 11)),
         (lambda x: F.max_pool3d(x, 3, 1, 1), (2, 3, 6, 9, 11)),
     ],
 )
-def test_gradients_of_elements_that_many_windows_may_choose_are_torchs(
+def test_gradients_of_many_windows_and_of_those_with_gaps_are_torchs(
     pool: Pool, sizes: tuple[int, ...]
 ) -> None:
     ((overload, reason),) = left(pool, torch.randn(sizes))
     assert "_backward" in overload
-    assert reason.endswith("or its elements are in more than 4 of them")
+    assert reason.endswith("or have gaps, or its elements are in more than 4 of them")
