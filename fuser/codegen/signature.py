@@ -39,8 +39,8 @@ def declaration(
             if value in segment.stores:
                 return f"{type_}{pointer} {value}_out"
             return f"const {type_}{pointer} {value}_in"
-        case Workspace(name, dtype):
-            return f"{expressions.type(dtype)}* {expressions.target.restrict} {name}"
+        case Workspace(name, dtype):  # other threads write there, too: what restrict rules out
+            return f"{expressions.type(dtype)}* {name}"
         case Scalar(value):
             passed = scalar_passed_as(value.dtype)
             if passed == value.dtype.spelling:

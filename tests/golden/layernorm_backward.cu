@@ -202,7 +202,7 @@ FUSER_DEVICE void parts_at(T (&lanes)[N], const T* at) {
 }
 
 extern "C" __global__ void __launch_bounds__(512, 2)
-rows_sub_mul_sum_truediv(const float* __restrict__ T0_in, const float* __restrict__ T1_in, const float* __restrict__ T2_in, const float* __restrict__ T3_in, const float* __restrict__ T7_in, float* __restrict__ T15_out, float* __restrict__ T17_out, float* __restrict__ T18_out, float* __restrict__ T17_parts, float* __restrict__ T18_parts, int32* __restrict__ finished, const int32 n0, const int32 n1, const int32 T11_count, const int32 T10_count, const int32 T17_slots, const int32 T18_slots) {
+rows_sub_mul_sum_truediv(const float* __restrict__ T0_in, const float* __restrict__ T1_in, const float* __restrict__ T2_in, const float* __restrict__ T3_in, const float* __restrict__ T7_in, float* __restrict__ T15_out, float* __restrict__ T17_out, float* __restrict__ T18_out, float* T17_parts, float* T18_parts, int32* finished, const int32 n0, const int32 n1, const int32 T11_count, const int32 T10_count, const int32 T17_slots, const int32 T18_slots) {
   const int thread = threadIdx.x;
   alignas(8) __shared__ unsigned char shared[256];
   float T17_part[2][4];

@@ -103,7 +103,7 @@ def _own_part(kernel: CudaKernel, partial: Partial) -> None:
         kernel.out.line(f"alignas(16) __shared__ {type_} {partial.part}[{room}];")
     else:
         own = parts_of_block(kernel, partial)
-        kernel.out.line(f"{type_}* {kernel.target.restrict} const {partial.part} = {own};")
+        kernel.out.line(f"{type_}* const {partial.part} = {own};")
     over = each_slot(kernel, partial, kernel.around.thread, kernel.facts.threads)
     kernel.out.line(f"{over} {partial.part}[slot] = {fill};")
 

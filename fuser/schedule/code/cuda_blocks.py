@@ -25,6 +25,14 @@ def grid_shape(blocks: Sequence[int]) -> tuple[tuple[int, int, int], bool]:
     return grid, False
 
 
+def rounds_in_grid(vectors: int, threads: int, rounds: int) -> int:
+    """Rounds of the threads of each block along the second dimension of a grid, which take so many
+    vectors together: `rounds`, doubled until there are no more blocks than that has."""
+    while ceil_div(vectors, threads * rounds) > MOST_BLOCKS:
+        rounds *= 2
+    return rounds
+
+
 def block_shape(
     extents: Sequence[int], lanes: int, parameters: CudaParameters
 ) -> tuple[int, int, int]:

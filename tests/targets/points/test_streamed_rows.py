@@ -15,6 +15,7 @@ from fuser.ir.interpret import interpret
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.cuda.kernel import compile_cuda
 from fuser.runtime.emulator import Sanitizer, ThreadOrder
+from fuser.schedule.code import cuda_blocks
 from tests.definitions import agrees, only_kernel
 from tests.machine_code import memory_accesses
 from tests.runtime.emulator.sanitized_plan import run_plan_sanitized
@@ -146,6 +147,30 @@ def test_rows_that_are_overwritten():
     assert "in place, by" in str(fd.plan([x, of_row], target="cuda:sm_90"))
     fd.execute([x, of_row], target="emulator")
     assert torch.equal(x, want)
+
+
+def compared(inputs: Sequence[torch.Tensor]) -> FusionDefinition:
+    """Whether gathered rows and others add up to more than 1: a truth value for each element."""
+    with FusionDefinition() as fd:
+        table, index, *others = map(fd.from_pytorch, inputs)
+        fd.add_output(sum(others, fd.ops.index_select(table, index, 0)) > 1.0)
+    return fd
+
+
+def test_parts_of_a_row_are_as_many_as_a_grid_has(monkeypatch: pytest.MonkeyPatch):
+    inputs = [torch.randn(20, 20_000), torch.randint(0, 20, (3,)), torch.randn(3, 20_000)]
+    assert source_of(compared(inputs), inputs).launch.grid[1] == 5
+    monkeypatch.setattr(cuda_blocks, "MOST_BLOCKS", 4)
+    fd = compared(inputs)
+    assert source_of(fd, inputs).launch.grid[1] == 3
+    agrees(fd, inputs, "emulator")
+
+
+def test_rows_of_more_elements_than_a_grid_has_blocks_for():
+    rows, length = 4, 140_000_001
+    inputs = [torch.empty(rows, length, dtype=torch.float64, device="meta") for _ in range(4)]
+    inputs.insert(1, torch.empty(rows, dtype=torch.int64, device="meta"))
+    assert 1 < source_of(compared(inputs), inputs).launch.grid[1] <= cuda_blocks.MOST_BLOCKS
 
 
 def test_an_index_out_of_range_is_reported(monkeypatch: pytest.MonkeyPatch):

@@ -10,8 +10,9 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.runtime.backend import EmulatorBackend
+from fuser.runtime.cuda.kernel import compile_cuda
 from fuser.runtime.emulator import ThreadOrder
-from tests.definitions import defined
+from tests.definitions import defined, only_kernel
 from tests.row_places import PLACES, placed
 from tests.targets.rows.test_places_cuda import check
 
@@ -43,6 +44,12 @@ def handed_on(fd: FusionDefinition, x: Handle, scale: Handle) -> list[Handle]:
     return [root + mean, root * fd.ops.sum(away * away, [1])]
 
 
+def picked(fd: FusionDefinition, x: Handle, labels: Handle) -> list[Handle]:
+    """An element of each row that is handed out as it is, and those of all rows added up."""
+    chosen = fd.ops.squeeze(fd.ops.gather(x, fd.ops.broadcast(labels, [False, True]), 1), [1])
+    return [x - fd.ops.max(x, [1], keepdim=True), chosen, fd.ops.sum(chosen, [0])]
+
+
 def blocks(source: str) -> list[str]:
     """What is done by the first thread in each row, block by block."""
     found = re.findall(rf"\n    {FIRST} \{{\n(.*?)\n    \}}", source, re.DOTALL)
@@ -52,13 +59,14 @@ def blocks(source: str) -> list[str]:
 def inputs(define, rows: int, length: int) -> list[torch.Tensor]:
     torch.manual_seed(length)
     x = torch.randn(rows, length)
-    more = torch.randint(0, length, (rows,)) if define is loss else torch.randn(rows)
+    labelled = define in (loss, picked)
+    more = torch.randint(0, length, (rows,)) if labelled else torch.randn(rows)
     return [x, more]
 
 
 @pytest.mark.parametrize("order", ThreadOrder, ids=lambda order: order.name)
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("define", [loss, used_by_all, handed_on])
+@pytest.mark.parametrize("define", [loss, used_by_all, handed_on, picked])
 def test_results_are_the_oracles(
     define, place: str, order: ThreadOrder, monkeypatch: pytest.MonkeyPatch
 ):
@@ -100,6 +108,15 @@ def test_what_is_made_for_later_is_handed_on():
     (made,) = re.findall(r"(T\d+) = sqrt\(", root)
     assert f"{made}_own = {made};" in root
     assert f"const float {made} = {made}_own;" in stored
+
+
+@pytest.mark.parametrize("define", [picked, lambda fd, *given: picked(fd, *given)[:2]])
+def test_what_is_loaded_by_one_thread_is_stored_by_it(define):
+    given = inputs(picked, 64, 30522)
+    source = only_kernel(defined(define, *given), given, "cuda:sm_90")
+    compile_cuda(source, "sm_90")
+    _, chosen = blocks(source.code)
+    assert re.search(r"const float (T\d+(_\d+)?) = T0_in\[.*_out\[i0\] = \1;", chosen, re.DOTALL)
 
 
 def test_warps_do_so_in_all_of_their_lanes():

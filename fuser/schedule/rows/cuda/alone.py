@@ -36,7 +36,7 @@ def divided_stages(stages: Sequence[Sweep]) -> list[Sweep | Divided]:
     """The stages, those that are done once a row divided where one thread does something alone;
     before them, what that thread loads for them wherever the row is."""
     needed = _needed_by_all(stages)
-    parts = _loading_first([s if s.axes else _divided(s, needed) for s in stages])
+    parts = _loading_first(_divided_points(stages, needed))
     made: dict[str, tuple[int, Ref]] = {}
     for number, part in enumerate(parts):
         if not isinstance(part, Divided):
@@ -98,14 +98,26 @@ def _named(stage: Sweep) -> Iterator[Code | Fold]:
     yield from (fold for fold in stage.folds if fold.slots is None)
 
 
-def _divided(stage: Sweep, needed: set[str]) -> Sweep | Divided:
-    """A stage in two; as it is, where one thread has nothing to make for what it folds or stores,
-    which it does alone anyway."""
+def _divided_points(stages: Sequence[Sweep], needed: set[str]) -> list[Sweep | Divided]:
+    """The stages, those that are done once a row in two."""
+    parts: list[Sweep | Divided] = []
+    before: set[str] = set()
+    for stage in stages:
+        part = stage if stage.axes else _divided(stage, needed, before)
+        parts.append(part)
+        if isinstance(part, Divided):
+            before.update(node.name for node in part.alone.code)
+    return parts
+
+
+def _divided(stage: Sweep, needed: set[str], before: set[str]) -> Sweep | Divided:
+    """A stage in two; as it is, where what it folds or stores, which one thread does anyway, needs
+    nothing that this one makes alone, here or `before`."""
     alone = tuple(node for node in stage.code if node.name not in needed)
-    if not alone:
-        return stage
-    code = tuple(node for node in stage.code if node.name in needed)
     folds = tuple(fold for fold in stage.folds if fold.slots is None and fold.name in needed)
     others = tuple(fold for fold in stage.folds if fold not in folds)
+    if not alone and before.isdisjoint(names_in((*others, *stage.stores))):
+        return stage
+    code = tuple(node for node in stage.code if node.name in needed)
     everyone = replace(stage, code=code, folds=folds, stores=())
     return Divided(everyone, replace(stage, code=alone, folds=others))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from fuser.schedule.choice import NotChosen, first_that_fits
+from fuser.schedule.code.cuda_blocks import rounds_in_grid
 from fuser.schedule.code.row_slots import slots_along
 from fuser.schedule.cuda_parameters import WARP
 from fuser.schedule.indices.index import Axes
@@ -105,6 +106,7 @@ class TeamChoice:
         shared = max(given.lane_accesses // power_of_two(max(len(kept), 1)), 1)
         rounds = given.ahead_rounds if ahead else shared
         threads = max(min(power_of_two(count) // rounds, given.grid_threads), WARP)
+        rounds = rounds_in_grid(count, threads, rounds)
         room = Room(threads, 1, Place.REGISTERS, rounds)
         team, teams = Team.BLOCK, max(WARP * given.warps // threads, 1)
         team = Team.WARP if threads == WARP else team
