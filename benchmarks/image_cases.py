@@ -70,6 +70,21 @@ def halved_volumes(volume: torch.Tensor) -> torch.Tensor:
     return F.max_pool3d(volume, 2)
 
 
+def largest_around(image: torch.Tensor) -> torch.Tensor:
+    """YOLO's pyramids of pools: the largest of 13 by 13 around each element."""
+    return torch.cat([image, F.max_pool2d(image, 13, 1, 6)], 1)
+
+
+def blurred_halves(image: torch.Tensor) -> torch.Tensor:
+    """Means of 3 by 3, half as many: where images of residual networks are halved."""
+    return F.avg_pool2d(image.relu(), 3, 2, 1)
+
+
+def far_apart(image: torch.Tensor) -> torch.Tensor:
+    """Segmentation: the largest of 3 by 3 that are two apart."""
+    return F.max_pool2d(image, 3, 1, 2, dilation=2)
+
+
 def shrunk_to_nearest(image: torch.Tensor) -> torch.Tensor:
     """Images of 224 by 224 of their nearest pixels, of mean 0 and variance 1."""
     return (F.interpolate(image, size=(224, 224), mode="nearest") - 0.45) / 0.22
@@ -132,6 +147,9 @@ IMAGES = (
     Function("enlarged, last", enlarged_last, normal((4, 48, 48, 64))),
     Function("doubled, last", doubled_last, normal((4, 48, 48, 64))),
     Function("halved volumes", halved_volumes, normal((2, 16, 32, 64, 64))),
+    Function("largest around", largest_around, normal((8, 64, 20, 20))),
+    Function("blurred halves", blurred_halves, normal((16, 64, 56, 56))),
+    Function("largest, dilated", far_apart, normal((8, 64, 56, 56)), trained=False),
     Function("shrunk to nearest", shrunk_to_nearest, normal((4, 3, 384, 384))),
     Function("small patches", small_patches, normal((8, 3, 224, 224))),
     Function("mixup", mixed_up, lambda: (torch.randn(32, 3, 112, 112), torch.randperm(32))),
