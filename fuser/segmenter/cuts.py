@@ -76,7 +76,8 @@ class Cuts:
         text = sum(
             size_in_text(nodes[m].op, machine) * times(p) for m, p in spread.computed.items()
         )
-        costs = ((operation_cost(nodes[m].op, machine), p) for m, p in spread.computed.items())
+        operations = self._operations
+        costs = ((operation_cost(operations, m, machine), p) for m, p in spread.computed.items())
         costly = sum(cost * times(p) for cost, p in costs if cost >= COSTLY)
         loads = times(number for _, number in spread.loaded)
         if text > machine.most_in_pieces:

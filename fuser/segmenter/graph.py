@@ -13,19 +13,24 @@ from dataclasses import dataclass
 import networkx as nx
 
 from fuser.ir.nodes import (
+    Broadcast,
     Cast,
     Cat,
     CheckIndex,
+    Expand,
     Full,
     Fusion,
     Gather,
     Iota,
     Pad,
+    Permute,
     Pointwise,
     Random,
     Reduce,
     Scan,
     Scatter,
+    Slice,
+    Squeeze,
     Statement,
     StrideOrder,
     Value,
@@ -63,6 +68,7 @@ class OperationGraph:
     `reads[j]` lists what reaches node j from outside its own statement: results of other nodes, and
     free values (inputs, extern results and aliases of them). `kept[j]` are the atoms that a
     reduction or a scan keeps, and `scanned[j]` those along which a scan goes, outermost first.
+    `positions` are sums and multiples of positions, which kernels have as coordinates.
     `maker` numbers the node or extern that makes a value. `orders` has the
     atoms of free values, neighbours in memory first: what kernels make of these lies alike.
     """
@@ -73,6 +79,7 @@ class OperationGraph:
     reads: tuple[tuple[Read, ...], ...]
     kept: Mapping[int, AtomSet]
     scanned: Mapping[int, tuple[int, ...]]
+    positions: frozenset[Value]
     maker: Mapping[Value, int]
     free: Mapping[Value, Strided]
     atoms: Atoms
@@ -138,9 +145,31 @@ def build_graph(
     }
     own_reads = tuple(reads[: len(nodes)])
     orders = _orders(free, atoms)
+    positions = _positions(fusion)
     return OperationGraph(
-        nodes, externs, graph, own_reads, kept, scanned, maker, free, atoms, orders
+        nodes, externs, graph, own_reads, kept, scanned, positions, maker, free, atoms, orders
     )
+
+
+def _positions(fusion: Fusion) -> frozenset[Value]:
+    """Positions, their sums, and multiples by numbers, also as metadata operations show them."""
+    found = set[Value]()
+    for statement in fusion.statements:
+        op, out = statement.op, statement.outs[0]
+        match op:
+            case Iota():
+                is_position = True
+            case Broadcast() | Expand() | Permute() | Squeeze() | Slice():
+                is_position = op.arg in found
+            case Pointwise(op="add" | "sub" | "mul" | "neg") if out.dtype.is_integral:
+                tensors = [arg for arg in op.args if arg.is_tensor]
+                squared = op.op == "mul" and len(tensors) > 1
+                is_position = bool(tensors) and found.issuperset(tensors) and not squared
+            case _:
+                is_position = False
+        if is_position:
+            found.add(out)
+    return frozenset(found)
 
 
 def _orders(free: Mapping[Value, Strided], atoms: Atoms) -> dict[AtomSet, Sequence[int]]:

@@ -239,7 +239,7 @@ class Prices:
         statement = self._operations.nodes[member]
         value = max(statement.outs, key=lambda out: out.elements)
         again = self._maker.places.elements(numbers, value) - value.elements
-        return max(again, 0) * repeated_cost(statement.op, self._machine)
+        return max(again, 0) * repeated_cost(self._operations, member, self._machine)
 
     def _in_later_sweeps(
         self, members: Sequence[int], rows: Rows, at_places: Mapping[int, int]
@@ -251,7 +251,8 @@ class Prices:
             if member in inside:
                 op = self._operations.nodes[member].op
                 longer = self._machine.strip_functions if rows.in_strips and is_costly(op) else 1
-                once = repeated_cost(op, self._machine) * value.elements * longer
+                cost = repeated_cost(self._operations, member, self._machine)
+                once = cost * value.elements * longer
                 found += int((once + at_places.get(member, 0)) * more)
         return found
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from fuser.ir.nodes import Operation, Pointwise, Value
+from fuser.ir.nodes import Pointwise, Value
 from fuser.segmenter.current_groups import CurrentGroups
 from fuser.segmenter.graph import POINT_OPERATIONS
 from fuser.segmenter.price import Price
@@ -132,7 +132,7 @@ class Recomputation:
         """The operations that lead to a value from memory; None if too many or too costly."""
         sources: dict[Value, None] = {}
         small: dict[Value, None] = {}
-        made: dict[int, Operation] = {}
+        made: set[int] = set()
         pending = [value]
         while pending:
             wanted = pending.pop()
@@ -147,12 +147,12 @@ class Recomputation:
             asked = isinstance(op, Pointwise) and op.op == "segment_set"
             if not isinstance(op, POINT_OPERATIONS) or asked:
                 return None
-            made[node] = op
+            made.add(node)
             if len(made) > MAX_REPEATED:
                 return None
             pending += [read.value for read in self._operations.reads[node]]
-        once = sum(operation_cost(op, self._machine) for op in made.values())
-        repeated = sum(repeated_cost(op, self._machine) for op in made.values())
+        once = sum(operation_cost(self._operations, node, self._machine) for node in made)
+        repeated = sum(repeated_cost(self._operations, node, self._machine) for node in made)
         return _Recipe(tuple(sources), tuple(small), once, repeated)
 
     def _with_sources(self, key: int, value: Value, recipe: _Recipe) -> Loads:

@@ -189,7 +189,7 @@ class _Walk:
                 return refusal
         elif running:
             self._running.update(statement.outs)
-        self._count(out, op)
+        self._count(out, member)
         return None
 
     def _check_row_bound(self, out: Value, own: list[Read], final: list[Read]) -> Refusal | None:
@@ -260,7 +260,7 @@ class _Walk:
                 f"{outs[0]} is reduced to {self._words(kept)}, while others are reduced to "
                 f"{self._words(self._kept)}"
             )
-        self._count(op.arg, op)
+        self._count(op.arg, member)
         return None
 
     def _check_store(self, value: Value) -> Refusal | None:
@@ -277,14 +277,15 @@ class _Walk:
             )
         return None
 
-    def _count(self, value: Value, op: Operation) -> None:
+    def _count(self, value: Value, member: int) -> None:
         """Add what is done again for every row. What has one element is kept in a register."""
         held = self._atoms.of(value)
         if held and not self._kept <= held:
             points = self._atoms.elements(held | self._kept) - self._atoms.elements(held)
-            self._repeated += repeated_cost(op, self._machine) * points
+            self._repeated += repeated_cost(self._operations, member, self._machine) * points
+            op = self._operations.nodes[member].op
             if is_costly(op) or is_divided(op):
-                self._unhidden += operation_cost(op, self._machine) * points
+                self._unhidden += operation_cost(self._operations, member, self._machine) * points
 
     def _words(self, kept: AtomSet) -> str:
         sizes = self._atoms.sizes(kept)

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import Cast, Gather, Iota, Operation, Pointwise, Random, operands
+from fuser.ir.nodes import Cast, Gather, Operation, Pointwise, Random, operands
 from fuser.ir.pointwise import COMPARISONS, COSTLY, TABLE
 from fuser.ir.random_numbers import COST
 from fuser.segmenter.atoms import AtomSet
@@ -63,16 +63,18 @@ def arithmetic_of(
     indexed_by = frozenset[int]().union(*map(operations.atoms.of, outs))
     made = max(out.elements for out in outs)
     work = Work(made, indexed_by, share, is_costly(op), is_divided(op))
-    return Counter({work: operation_cost(op, machine)})
+    return Counter({work: operation_cost(operations, member, machine)})
 
 
-def operation_cost(op: Operation, machine: Machine) -> int:
-    """Instructions for one element, roughly. A position is a coordinate, which is there anyway."""
+def operation_cost(operations: OperationGraph, member: int, machine: Machine) -> int:
+    """Instructions for one element, roughly. A position is a coordinate, which is there anyway, as
+    are sums and multiples of positions, until they are computed with."""
+    op = operations.nodes[member].op
+    if operations.nodes[member].outs[0] in operations.positions:
+        return 0
     if isinstance(op, Gather):
         alone = machine.gathered + (0 if op.in_range else machine.checked)
         return 1 if _reads_lines(op) else alone
-    if isinstance(op, Iota):
-        return 0
     if isinstance(op, Random):
         return COST[op.distribution]
     if isinstance(op, Cast):
@@ -104,9 +106,10 @@ def _of_whole_numbers(op: Pointwise) -> bool:
     return all(value.dtype.is_integral for value in operands(op))
 
 
-def repeated_cost(op: Operation, machine: Machine) -> int:
+def repeated_cost(operations: OperationGraph, member: int, machine: Machine) -> int:
     """`operation_cost` where it is done more often than there are elements."""
-    return operation_cost(op, machine) * (machine.functions if is_costly(op) else 1)
+    longer = machine.functions if is_costly(operations.nodes[member].op) else 1
+    return operation_cost(operations, member, machine) * longer
 
 
 def size_in_text(op: Operation, machine: Machine) -> int:

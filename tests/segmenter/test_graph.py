@@ -1,10 +1,12 @@
 import torch
 
-from fuser import FusionDefinition
+from fuser import DataType, FusionDefinition
 from fuser.ir.nodes import Fusion
 from fuser.ir.strided import row_major
+from fuser.segmenter import PROCESSOR
 from fuser.segmenter.bookends import input_aliases
 from fuser.segmenter.graph import OperationGraph, build_graph, is_extern
+from fuser.segmenter.work import operation_cost
 
 
 def graph_of(fusion: Fusion) -> OperationGraph:
@@ -73,3 +75,29 @@ def test_reads_out_of_place_are_found_through_metadata():
 
     (read,) = graph.reads[1]
     assert graph.atoms.sizes(read.misplaced) == [4]
+
+
+def test_sums_and_multiples_of_positions_are_positions():
+    with FusionDefinition() as fd:
+        x = fd.from_pytorch(torch.randn(6, 8), static_sizes=True)
+        rows = fd.ops.iota(6, 0, 1, DataType.Int)
+        starts = fd.ops.sub(fd.ops.mul(rows, 8), 3)
+        table = fd.ops.add(
+            fd.ops.broadcast(starts, [False, True]),
+            fd.ops.broadcast(fd.ops.iota(8, 0, 1, DataType.Int), [True, False]),
+        )
+        squares = fd.ops.mul(rows, rows)
+        cut = fd.ops.maximum(starts, 0)
+        halves = fd.ops.mul(fd.ops.cast(rows, DataType.Float), 0.5)
+        read = fd.ops.add(fd.ops.cast(x, DataType.Int), table)
+        others = [fd.ops.broadcast(y, [False, True]) for y in (squares, cut, halves)]
+        fd.add_output(sum(others, read))
+
+    graph = graph_of(fd.fusion)
+
+    assert {f"{v}" for v in graph.positions} >= {f"T{h.value.id}" for h in (rows, starts, table)}
+    found = {f"T{h.value.id}" for h in (squares, cut, halves, read, *others)}
+    assert found.isdisjoint(map(str, graph.positions))
+    costs = [operation_cost(graph, m, PROCESSOR) for m in range(len(graph.nodes))]
+    free = [cost == 0 for cost in costs]
+    assert free == [statement.out in graph.positions for statement in graph.nodes]

@@ -10,6 +10,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - its name everywhere
 
 from fuser.integrations import dynamo
+from fuser.ir.nodes import Fusion
+from fuser.runtime.plans.plan import Plan
+from fuser.runtime.plans.watching import PLANS
 
 Pool = Callable[..., Any]
 
@@ -171,6 +174,22 @@ def test_largest_elements_along_one_dimension(options: dict[str, Any]) -> None:
     x = image(2, 3, 1, 101).squeeze(2)
     found = torch.compile(pool, backend="fuser")(x)
     torch.testing.assert_close(found, pool(x), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_where_windows_begin_is_told_where_places_are_compared(dtype: torch.dtype) -> None:
+    """No kernel makes a table of it."""
+    plans: list[Plan] = []
+
+    def add(_: Fusion, plan: Plan) -> None:
+        plans.append(plan)
+
+    with PLANS.watching(add):
+        results(
+            torch.compile(lambda x: F.max_pool2d(x, 3, 2, 1), backend="fuser"),
+            torch.randn(16, 64, 56, 56, dtype=dtype),
+        )
+    assert [len(plan.kernels) for plan in plans][-1:] == [1]
 
 
 @pytest.mark.parametrize("channels_last", [False, True])
