@@ -11,17 +11,15 @@ elements, are the results repeated and moved by m strides. The last window of a 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
 from fuser.integrations.fx.nodes import is_static
 
 _aten: Any = torch.ops.aten
-
-Results = TypeVar("Results")
 
 MOST_ELEMENTS = 27
 """Windows of more are torch's where they overlap by strides of three or more: each element is code
@@ -192,17 +190,3 @@ def padded_image(x: torch.Tensor, axes: Sequence[WindowAxis], fill: float) -> to
 def widened(x: torch.Tensor) -> torch.Tensor:
     """What sums of 16-bit numbers are of."""
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
-
-
-def windows_of_elements(
-    results: Results,
-    axes: Sequence[WindowAxis],
-    along: Callable[[Results, WindowAxis], Iterable[Results]],
-) -> Iterator[Results]:
-    """The results of each of the windows that have an element, for all elements: `along` gives
-    those of one dimension."""
-    if not axes:
-        yield results
-        return
-    for some in along(results, axes[0]):
-        yield from windows_of_elements(some, axes[1:], along)

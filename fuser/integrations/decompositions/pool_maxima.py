@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch._prims_common import suggest_memory_format
@@ -23,7 +23,6 @@ from fuser.integrations.decompositions.image_windows import (
     shares,
     widened,
     window_axes,
-    windows_of_elements,
 )
 from fuser.integrations.fx.nodes import is_static
 
@@ -120,16 +119,22 @@ def max_pool_with_indices_backward(
     if elements(axes) > MOST_WINDOWS * math.prod(axis.stride for axis in axes):
         return NotImplemented
     own = _numbered(axes, [axis.place(x.device) for axis in axes])
-
-    def along(
-        made: tuple[torch.Tensor, torch.Tensor], axis: WindowAxis
-    ) -> Iterable[tuple[torch.Tensor, torch.Tensor]]:
-        chosen, value = made
-        return zip(axis.of_elements(chosen, -1), axis.of_elements(value, 0), strict=True)
-
-    windows = windows_of_elements((indices, widened(grad)), axes, along)
+    windows = _windows_of_elements(axes, indices, widened(grad))
     terms = (torch.where(chosen == own, value, 0) for chosen, value in windows)
     return functools.reduce(torch.add, terms).to(x.dtype)
+
+
+def _windows_of_elements(
+    axes: Sequence[WindowAxis], places: torch.Tensor, values: torch.Tensor
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """For all elements, what each of the windows that have them chose, and its number."""
+    if not axes:
+        yield places, values
+        return
+    axis, *others = axes
+    pairs = zip(axis.of_elements(places, -1), axis.of_elements(values, 0), strict=True)
+    for chosen, value in pairs:
+        yield from _windows_of_elements(others, chosen, value)
 
 
 MOST_SHARED = 9

@@ -79,7 +79,6 @@ def avg_pool_backward(
     if axes is None or not _few_slid(axes) or not x.is_floating_point():
         return NotImplemented
     share = widened(grad) / _counts(axes, x, divisor_override, count_include_pad)
-
     for axis in axes:
         share = functools.reduce(torch.add, _windows_of_elements(axis, share))
     return share.to(x.dtype)
