@@ -82,7 +82,7 @@ def blurred_halves(image: torch.Tensor) -> torch.Tensor:
 
 def far_apart(image: torch.Tensor) -> torch.Tensor:
     """Segmentation: the largest of 3 by 3 that are two apart."""
-    return F.max_pool2d(image, 3, 1, 2, dilation=2)
+    return F.max_pool2d(image, 3, 1, 1, dilation=2)
 
 
 def shrunk_to_nearest(image: torch.Tensor) -> torch.Tensor:
