@@ -92,17 +92,17 @@ def roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> to
     By torch's decomposition it is read at an index that is divided for each element."""
     if not dims:
         return roll(x.reshape(-1), shifts, [0]).view(x.shape)
-    rolled = x
+    rolled, stays = x, False
     for shift, dim in zip(shifts, dims, strict=True):
         size = x.shape[dim]
         if is_static(size) and (not size or not shift % size):
+            stays = True
             continue
         last = size - shift % size
         parts = [torch.narrow(rolled, dim, last, size - last), torch.narrow(rolled, dim, 0, last)]
         rolled = torch.cat(parts, dim)
-    if rolled is x:
-        return rolled.clone(memory_format=torch.contiguous_format)
-    return rolled if len(dims) == 1 else rolled.contiguous()
+    # What stays where it is along a dimension, torch joins to nothing, and that lies in rows.
+    return rolled.clone(memory_format=torch.contiguous_format) if stays else rolled
 
 
 def unfold_backward(

@@ -175,6 +175,17 @@ def test_windows_give_back_their_strides(
     assert not any("index_add" in kernel.operations for kernel in kernels)
 
 
+@pytest.mark.parametrize("shifts", [(1, -2), (1, 0), (0, 1), (4, 5)])
+def test_rolled_images_with_channels_last_lie_so_where_torchs_do(shifts: tuple[int, int]) -> None:
+    def rolled(x: torch.Tensor) -> torch.Tensor:
+        return torch.roll(x, shifts, (2, 3))
+
+    x = torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
+    found = torch.compile(rolled, backend="fuser")(x)
+    torch.testing.assert_close(found, rolled(x), rtol=0, atol=0)
+    assert found.stride() == rolled(x).stride()
+
+
 def test_rolls_of_open_sizes() -> None:
     compiled = torch.compile(lambda x: x.roll((3, -1), (0, 1)) * 2, backend="fuser", dynamic=True)
     for sizes in ((4, 6), (7, 9), (3, 5), (2, 8)):
