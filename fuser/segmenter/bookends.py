@@ -7,7 +7,7 @@ T1 (alias of T0) -> [mul, erf, add, mul] -> T9           one kernel over T1 and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from fuser.ir.extern_memory import extern_memory
@@ -82,21 +82,22 @@ def input_aliases(
 
 def eager_memories(fusion: Fusion, memory: Mapping[Value, Strided]) -> dict[Value, Strided]:
     """How each tensor would lie in torch."""
-    held = {value: memory[value] for value in fusion.inputs if value.is_tensor}
-    for statement in fusion.statements:
-        if isinstance(statement.op, Extern):
-            held |= extern_memory(statement, held)
-            continue
-        for out in statement.outs:
-            if out.is_tensor:
-                held[out] = eager_memory(Statement((out,), statement.op), held)
-    return held
+    return _memories(fusion, memory, eager_memory)
 
 
 def inner_orders(fusion: Fusion, memory: Mapping[Value, Strided]) -> dict[Value, Order]:
     """The stride order for each tensor that only kernels see: as its operands lie, also where torch
     would turn it. So a padded image of which channels are the fastest is read and written along
     these."""
+    return stride_orders(_memories(fusion, memory, _inner_memory))
+
+
+def _memories(
+    fusion: Fusion,
+    memory: Mapping[Value, Strided],
+    computed: Callable[[Statement, Mapping[Value, Strided]], Strided],
+) -> dict[Value, Strided]:
+    """How each tensor lies, if what is computed lies so."""
     held = {value: memory[value] for value in fusion.inputs if value.is_tensor}
     for statement in fusion.statements:
         if isinstance(statement.op, Extern):
@@ -104,16 +105,16 @@ def inner_orders(fusion: Fusion, memory: Mapping[Value, Strided]) -> dict[Value,
             continue
         for out in statement.outs:
             if out.is_tensor:
-                held[out] = _inner_memory(Statement((out,), statement.op), held)
-    return stride_orders(held)
+                held[out] = computed(Statement((out,), statement.op), held)
+    return held
 
 
 def _inner_memory(statement: Statement, held: Mapping[Value, Strided]) -> Strided:
-    out, op = statement.out, statement.op
-    if isinstance(op, Pad | Cat | Scan):
-        orders = (order_of(held[arg]) for arg in operands(op) if arg.is_tensor)
+    if isinstance(statement.op, Pad | Cat | Scan):
+        orders = (order_of(held[arg]) for arg in operands(statement.op) if arg.is_tensor)
         known = next((order for order in orders if order is not None), None)
-        return eager_memory(statement, held) if known is None else dense(out, known)
+        if known is not None:
+            return dense(statement.out, known)
     return eager_memory(statement, held)
 
 
