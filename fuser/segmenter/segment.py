@@ -49,6 +49,7 @@ class _Segmenter:
 
     def __init__(self, fusion: Fusion, memory: Mapping[Value, Strided], machine: Machine) -> None:
         self._fusion = fusion
+        self._memory = memory
         self._machine = machine
         self._definitions = fusion.definitions()
         self._numbers = {s.outs[0]: number for number, s in enumerate(fusion.statements)}
@@ -68,7 +69,6 @@ class _Segmenter:
         self._free, log = input_aliases(fusion, {**memory, **results})
         self._log += log
         self._orders = stride_orders(eager)
-        self._inner_orders = inner_orders(fusion, memory)
         self._scattered_into = scattered_into(fusion)
         self._placed: dict[Value, Strided] = dict(self._free)
         self._chains: list[Chain] = []
@@ -87,7 +87,8 @@ class _Segmenter:
         recomputation.run()
         self._log += grouping.log + recomputation.log
         # What crosses from one group to another is stored too, through metadata where it is free.
-        self._place(recomputation.crossing(), self._inner_orders)
+        if crossing := recomputation.crossing():
+            self._place(crossing, inner_orders(self._fusion, self._memory))
         empty = [key for key, stores in recomputation.stores.items() if not stores]
         steps, boundaries = self._ordered_steps(grouping, empty)
         steps += self._alias_steps()

@@ -81,6 +81,10 @@ class WindowAxis:
             behind = self.size - before - shape[self.dim]
             yield _aten.constant_pad_nd(wide, [*others, before, behind], fill)
 
+    def along(self, numbers: torch.Tensor, rank: int) -> torch.Tensor:
+        """One number for each place of this dimension, beside tensors of so many dimensions."""
+        return numbers.view([-1 if dim == self.dim else 1 for dim in range(rank)])
+
     def place(self, device: torch.device) -> torch.Tensor:
         """The number of each element."""
         return torch.arange(self.size, device=device)

@@ -68,7 +68,7 @@ def _largest_along(
     # A window chooses its first element in the image, until another one is larger.
     before = -begin if axis.dilation == 1 else -(begin // axis.dilation)
     inside = (torch.clamp(before, min=0) * step).to(torch.int32)
-    place = place + inside.view([-1 if dim == axis.dim else 1 for dim in range(values.dim())])
+    place = place + axis.along(inside, values.dim())
     for number, (value, other) in enumerate(others, 1):
         beats = torch.logical_or(value > largest, torch.isnan(value))
         place = torch.where(beats, other + number * step, place)

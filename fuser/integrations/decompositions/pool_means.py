@@ -80,19 +80,18 @@ def avg_pool_backward(
         return NotImplemented
     share = widened(grad) / _counts(axes, x, divisor_override, count_include_pad)
     for axis in axes:
-        share = functools.reduce(torch.add, _windows_of_elements(axis, share))
+        share = functools.reduce(torch.add, _shares_along(axis, share))
     return share.to(x.dtype)
 
 
-def _windows_of_elements(axis: WindowAxis, share: torch.Tensor) -> Iterator[torch.Tensor]:
+def _shares_along(axis: WindowAxis, share: torch.Tensor) -> Iterator[torch.Tensor]:
     """What each of the windows along a dimension has for each element."""
     for back, given in enumerate(axis.of_elements(share, 0)):
         inside = axis.in_window(back, share.device)
         if inside is None:
             yield given
-            continue
-        shape = [-1 if dim == axis.dim else 1 for dim in range(share.dim())]
-        yield torch.where(inside.view(shape), given, 0)
+        else:
+            yield torch.where(axis.along(inside, share.dim()), given, 0)
 
 
 def _counts(

@@ -77,7 +77,7 @@ def in_vectors(body: Body, parameters: CpuParameters) -> Loop | None:
 def _is_shared(load: Load, inner: Axis) -> bool:
     """Whether all lanes read the same. A compiler that cannot tell that no lane stores there would
     read it for each: a byte, as truth values are, for as many lanes as a vector has bytes, and with
-    fewer lanes than that it makes vectors of two (an eleventh of the speed)."""
+    fewer lanes than that it makes vectors of two."""
     return load.drawn is None and load.at.is_of_axes and not load.at.coefficient(inner)
 
 
