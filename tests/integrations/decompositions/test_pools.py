@@ -130,17 +130,25 @@ def image(*sizes: int) -> torch.Tensor:
     return volume(*sizes[:2], 1, *sizes[2:]).squeeze(2)
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("options", [*LARGE, *DILATED])
 def test_largest_elements_of_large_and_of_dilated_windows_and_their_places(
-    options: dict[str, Any], channels_last: bool, dynamic: bool
+    options: dict[str, Any], channels_last: bool
 ) -> None:
+    order = torch.channels_last if channels_last else torch.contiguous_format
+    x = image(2, 3, 15, 17).contiguous(memory_format=order)
+    assert_places_are_torchs(x, options, dynamic=False)
+
+
+@pytest.mark.parametrize("options", [LARGE[1], DILATED[1], DILATED[3]])
+def test_large_and_dilated_windows_of_images_of_any_size(options: dict[str, Any]) -> None:
+    assert_places_are_torchs(image(2, 3, 15, 17), options, dynamic=True)
+
+
+def assert_places_are_torchs(x: torch.Tensor, options: dict[str, Any], *, dynamic: bool) -> None:
     def pool(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return F.max_pool2d(x, **options, return_indices=True)
 
-    order = torch.channels_last if channels_last else torch.contiguous_format
-    x = image(2, 3, 15, 17).contiguous(memory_format=order)
     dynamo.clear_reports()
     compiled = torch.compile(pool, backend="fuser", dynamic=dynamic)
     found = compiled(x)
