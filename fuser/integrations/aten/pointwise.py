@@ -108,6 +108,8 @@ def _power(b: Lowering, self: Any, exponent: Any) -> Handle:
     base = b.tensor(self)
     if not b.dtype.is_floating:
         return b.ops.pow(base, b.operand(exponent))
+    if not base.dtype().is_floating:
+        base = b.ops.cast(base, b.dtype)  # products of integers would wrap around
     match exponent:
         case 1 | 1.0:
             return b.ops.set(base)

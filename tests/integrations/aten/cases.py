@@ -73,6 +73,7 @@ CASES = [
     case(aten.div.Scalar_mode, i(9, low=-9, high=9), -4, rounding_mode="floor"),
     *[case(aten.pow.Tensor_Scalar, f(4).abs(), e) for e in (-1, -0.5, 0.5, 1, 2, 3.0, 2.5)],
     case(aten.pow.Tensor_Scalar, i(4), 2),
+    *[case(aten.pow.Tensor_Scalar, SHIFTED, e) for e in (-1.0, 0.5, 1.0, 2.0, 3.0)],
     case(aten.pow.Tensor_Tensor, f(4).abs(), f(4)),
     case(aten.pow.Scalar, 10000.0, f(4)),
     case(aten.addcmul.default, f(3, 4), f(4), f(3, 1), value=0.5),
