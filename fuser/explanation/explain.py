@@ -10,6 +10,10 @@ from types import FunctionType, MethodType
 from typing import Any, cast
 
 import torch
+from torch.autograd import (
+    _get_sequence_nr as _next_number,  # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]
+)
+from torch.autograd.graph import GradientEdge
 from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 
@@ -108,8 +112,9 @@ def _of_model(
         try:
             run = _as_written(model)
             with torch.set_grad_enabled(backward and torch.is_grad_enabled()):
+                first = _next_number()
                 result = compiled_apart(run, backend)(*args, **kwargs)
-                notes += _run_backward(result) if torch.is_grad_enabled() else []
+                notes += _run_backward(result, first) if torch.is_grad_enabled() else []
         finally:
             recorder.forget_breaks()
     report = recorder.report(_title(model), tuple(notes))
@@ -148,12 +153,13 @@ def _as_written(model: Any) -> Callable[..., Any]:
             return model
 
 
-def _run_backward(result: Any) -> list[str]:
-    """Run the backward of a result; what is to be said if there is none."""
+def _run_backward(result: Any, first: int) -> list[str]:
+    """Run the backward of a result, whose graph begins with the node of autograd that has the
+    number `first`; what is to be said if there is none."""
     loss = _loss(result)
     if loss is None:
         return ["no backward was run, since nothing in the result requires a gradient"]
-    torch.autograd.grad(loss, _leaves(loss), allow_unused=True)
+    torch.autograd.grad(loss, _ends(loss.grad_fn, first), allow_unused=True)
     return []
 
 
@@ -172,19 +178,20 @@ def _real(tensor: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
-def _leaves(loss: torch.Tensor) -> list[torch.Tensor]:
-    """The tensors whose gradients `loss.backward()` would set."""
-    found: dict[torch.Tensor, None] = {}
-    seen, pending = set[Any](), [loss.grad_fn]
+def _ends(begin: Any, first: int) -> list[GradientEdge]:
+    """Where a graph ends: at leaves, and at nodes before the `first`. To run those would free what
+    the caller's own backward needs of them."""
+    found: dict[GradientEdge, None] = {}
+    seen, pending = {begin}, [begin]
     while pending:
-        node: Any = pending.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        leaf = getattr(node, "variable", None)
-        if isinstance(leaf, torch.Tensor):
-            found[leaf] = None
-        pending += [further for further, _ in node.next_functions]
+        for node, number in pending.pop().next_functions:
+            if node is None:
+                continue
+            if node._sequence_nr() < first or hasattr(node, "variable"):
+                found[GradientEdge(node, number)] = None
+            elif node not in seen:
+                seen.add(node)
+                pending.append(node)
     return list(found)
 
 

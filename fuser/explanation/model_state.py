@@ -124,8 +124,9 @@ class _Tensor:
         if tensor.is_leaf:
             tensor.grad = self.grad
         if not torch.equal(tensor.detach(), self.values):
+            once = tuple(slice(None) if stride else slice(1) for stride in tensor.stride())
             with torch.inference_mode(tensor.is_inference()), torch.no_grad():
-                tensor.copy_(self.values)
+                tensor[once].copy_(self.values[once])  # of what is expanded, no more can be written
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,21 @@ def test_a_pending_backward_still_runs() -> None:
     assert norm.weight.grad is not None
 
 
+def test_the_graph_of_an_argument_is_left_to_its_own_backward() -> None:
+    weight = torch.randn(5, 4, requires_grad=True)
+    x = weight.exp()
+    report = fuser.explain(nn.Linear(4, 4), x)
+    assert report.graphs[-1].name == "graph 0 backward"
+    x.sum().backward()
+    assert weight.grad is not None
+
+
+def test_an_expanded_tensor_of_what_is_no_number_can_be_put_back() -> None:
+    x = torch.full((1, 3), torch.nan).expand(2, 3)
+    assert fuser.explain(torch.exp, x).graphs
+    assert x.isnan().all()
+
+
 def test_everything_is_put_back_when_the_model_raises() -> None:
     model, x = nn.BatchNorm1d(4), torch.randn(5, 4)
 

@@ -106,20 +106,24 @@ def _div_mode(b: Lowering, self: Any, other: Any, rounding_mode: Any) -> Handle:
 
 def _power(b: Lowering, self: Any, exponent: Any) -> Handle:
     base = b.tensor(self)
-    if not b.dtype.is_floating:
+    if exponent == 0:
+        return b.ops.full(b.sizes(base), 1, b.dtype)
+    if b.dtype.is_integral:
         return b.ops.pow(base, b.operand(exponent))
+    if base.dtype().is_integral:
+        base = b.ops.cast(base, b.dtype)  # products of integers would wrap around
     match exponent:
-        case 1 | 1.0:
+        case 1:
             return b.ops.set(base)
-        case 2 | 2.0:
+        case 2:
             return b.ops.mul(base, base)
-        case 3 | 3.0:
+        case 3:
             return b.ops.mul(b.ops.mul(base, base), base)
         case 0.5:
             return b.ops.sqrt(base)
         case -0.5:
             return b.ops.rsqrt(base)
-        case -1 | -1.0:
+        case -1:
             return b.ops.reciprocal(base)
         case _:
             return b.ops.pow(base, b.operand(exponent))

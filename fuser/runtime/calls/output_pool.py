@@ -12,7 +12,7 @@ import contextlib
 import ctypes
 import mmap
 import sys
-from collections import OrderedDict
+from collections import OrderedDict, deque
 
 import torch
 
@@ -38,6 +38,10 @@ def capacity_bytes() -> int:
 _UNSHARED = 2
 """What getrefcount says of an object that only a dictionary holds: that, and its argument."""
 
+_LOOKS = 16
+"""How often all storages are looked at while as many bytes are handed out as the pool may keep:
+with many in use, that takes longer than a kernel."""
+
 _HUGE_PAGE_BYTES = 2 << 20
 _MADV_HUGEPAGE = 14
 
@@ -53,9 +57,11 @@ class OutputPool:
         self._storages: OrderedDict[int, torch.UntypedStorage] = OrderedDict()
         self._bytes: dict[int, int] = {}
         """What they had when they were made: who uses one may resize it."""
-        self._of_size: dict[int, list[int]] = {}
-        """Their addresses, by that."""
+        self._of_size: dict[int, deque[int]] = {}
+        """Their addresses, by that: in a circle, which begins with the one handed out last."""
         self._held = 0
+        self._unseen = 0
+        """Bytes handed out since all storages were looked at."""
 
     def empty_strided(
         self, sizes: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype, nbytes: int
@@ -63,7 +69,9 @@ class OutputPool:
         """An uninitialized CPU tensor in a storage of `nbytes` that nobody else holds."""
         with self._lock:
             storage = self._take(nbytes) or self._make(nbytes)
-            self._evict(self._capacity)
+            self._unseen += nbytes
+            if self._unseen > self._capacity // _LOOKS:
+                self._evict(self._capacity)
             tensor = torch.empty(0, dtype=dtype, device="cpu")
             return tensor.set_(storage, 0, sizes, strides)  # pyright: ignore[reportArgumentType]
 
@@ -81,8 +89,16 @@ class OutputPool:
             self._held = 0
 
     def _take(self, nbytes: int) -> torch.UntypedStorage | None:
-        for key in self._of_size.get(nbytes, ()):
-            if self._storages[key].nbytes() == nbytes and self._is_free(key):
+        """A free one of so many bytes, the nearest to the one handed out last: programs free them
+        in the order in which they took them, or in that order back."""
+        circle = self._of_size.get(nbytes)
+        if circle is None:
+            return None
+        for number in range(len(circle)):
+            at = (number + 1) // 2 if number % 2 else -(number // 2)
+            key = circle[at]
+            if self._is_free(key) and self._storages[key].nbytes() == nbytes:
+                circle.rotate(-at)
                 self._storages.move_to_end(key)
                 return self._storages[key]
         return None
@@ -91,11 +107,11 @@ class OutputPool:
         """Whether only the pool holds a storage: no tensor, nobody else its Python object, which is
         the one that `tensor.untyped_storage()` returns, and no other process, for which its memory
         would have moved."""
-        if self._storages[key].data_ptr() != key:
-            return False
         address = self._storages[key]._cdata  # pyright: ignore[reportPrivateUsage]
         tensors_and_object = torch._C._storage_Use_Count(address)  # pyright: ignore[reportPrivateUsage]
-        return tensors_and_object == 1 and sys.getrefcount(self._storages[key]) == _UNSHARED
+        if tensors_and_object != 1 or sys.getrefcount(self._storages[key]) != _UNSHARED:
+            return False
+        return self._storages[key].data_ptr() == key
 
     def _make(self, nbytes: int) -> torch.UntypedStorage:
         self._capacity = capacity_bytes() if self._asked is None else self._asked
@@ -106,7 +122,7 @@ class OutputPool:
             if key in self._storages:  # that one has moved
                 self._forget(key)
             self._storages[key], self._bytes[key] = storage, nbytes
-            self._of_size.setdefault(nbytes, []).append(key)
+            self._of_size.setdefault(nbytes, deque()).appendleft(key)
             self._held += nbytes
         return storage
 
@@ -119,6 +135,7 @@ class OutputPool:
 
     def _evict(self, most: int) -> None:
         """Forget unused storages, the oldest first, down to `most` bytes; and those that moved."""
+        self._unseen = 0
         if self._held <= most:
             return
         for key in [key for key in self._storages if self._storages[key].data_ptr() != key]:
@@ -134,8 +151,11 @@ class OutputPool:
     def _forget(self, key: int) -> None:
         nbytes = self._bytes.pop(key)
         del self._storages[key]
-        self._of_size[nbytes].remove(key)
         self._held -= nbytes
+        circle = self._of_size[nbytes]
+        circle.remove(key)
+        if not circle:
+            del self._of_size[nbytes]
 
 
 def _ask_for_huge_pages(address: int, nbytes: int) -> None:

@@ -35,6 +35,27 @@ def test_a_storage_that_nobody_holds_is_handed_out_again():
     assert take(pool).data_ptr() == address
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+def test_of_many_in_use_none_is_looked_at_again_and_again(
+    backwards: bool, monkeypatch: pytest.MonkeyPatch
+):
+    pool, looks = OutputPool(), list[int]()
+    kept = [take(pool) for _ in range(100)]
+    is_free = pool._is_free
+    monkeypatch.setattr(pool, "_is_free", lambda key: looks.append(key) or is_free(key))
+    for _ in range(100):
+        kept.pop(-1 if backwards else 0)
+        kept.insert(0, take(pool))
+    assert len(looks) < 400
+
+
+def test_nothing_is_left_of_sizes_that_are_gone():
+    pool = OutputPool(capacity=4 * BYTES)
+    for number in range(20):
+        take(pool, BYTES + 16 * number)
+    assert len(pool._of_size) <= 4
+
+
 def test_sizes_must_be_equal():
     pool = OutputPool()
     address = take(pool).data_ptr()
@@ -68,7 +89,8 @@ def test_what_somebody_holds_is_never_handed_out(hold: Callable[[torch.Tensor], 
     address = tensor.data_ptr()
     held = hold(tensor)
     del tensor
-    assert take(pool).data_ptr() != address
+    other = take(pool)
+    assert other.data_ptr() != address
     del held
     assert take(pool).data_ptr() == address
 
