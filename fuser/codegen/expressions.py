@@ -108,13 +108,16 @@ class ExpressionPrinter:
         """A conversion; of a comparison to a float a choice, as g++ vectorizes nothing else.
 
         A float becomes a narrow integer by way of one of 32 bits: of what does not fit, C++ says
-        nothing, and g++ leaves the narrow one out where it is converted again.
+        nothing, and g++ leaves the narrow one out where it is converted again. So one becomes an
+        unsigned integer by a function, where the target has one.
         """
         given = self.print(convert.of, owner)
         if convert.of.dtype.is_floating and _is_narrow_integer(convert.dtype):
             given = f"{self.type(DataType.Int32)}({given})"
         elif convert.of.dtype.is_floating and convert.dtype.is_integral:
             self.known.truncated(convert.of)
+            if convert.dtype is DataType.UInt64 and "uint64_of" in self.target.library.sections:
+                return f"{self.use('uint64_of')}({given})"
         if convert.dtype.is_floating and self.known.is_compared(convert.of):
             wide = convert.dtype.compute
             yes, no = (self._literal(number, wide) for number in (1, 0))

@@ -71,6 +71,15 @@ def test_numbers_of_every_type_are_converted(dtype: DataType, target: str) -> No
     assert torch.equal(converted(given, UINT64, target), expected.to(torch.uint64))
 
 
+@pytest.mark.parametrize("count", [3, 1000])
+@pytest.mark.parametrize("dtype", [FLOAT, DataType.Double, DataType.BFloat16], ids=str)
+def test_floats_below_0_wrap_around_in_loops_of_any_length(dtype: DataType, count: int) -> None:
+    below = torch.tensor([-1.0, -2.75, -3e9, -0.5, 2.0**63, 1.2e19, -(2.0**62)])
+    given = below.to(dtype.torch).repeat(count)[:count]
+    wrapped = [int(number) % 2**64 for number in given.tolist()]
+    assert converted(given, UINT64, "cpu").tolist() == wrapped
+
+
 @targets
 def test_a_kernel_converts_there_and_back(target: str) -> None:
     given = numbers(9, 33)

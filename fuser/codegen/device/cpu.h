@@ -33,6 +33,14 @@ typedef signed char int8;
 //@ uint64
 typedef unsigned long long uint64;
 
+//@ uint64_of: FUSER_DEVICE, int64, uint64
+// Of a float; those below 0 wrap around. C++ says nothing of these, and compilers make another number
+// of them in vectors than one by one, as torch's kernels convert.
+FUSER_DEVICE uint64 uint64_of(double x) {
+  constexpr double half = 0x1p63;
+  return x >= half ? uint64(int64(x - half)) ^ 1ull << 63 : uint64(int64(x));
+}
+
 //@ uint8
 typedef unsigned char uint8;
 

@@ -21,9 +21,7 @@ from fuser.schedule.indices.rewrites import variables_of
 from fuser.schedule.tree.buffers import ACCESS_BYTES, Buffers
 from fuser.schedule.tree.expressions import Ref
 from fuser.schedule.tree.statements import Lanes, Load, LoadRun, Store, StoreRun, reads_in
-from fuser.schedule.tree.vectors import (
-    step_along,
-)
+from fuser.schedule.tree.vectors import step_along
 
 Access = TypeVar("Access", Load, Store)
 

@@ -17,10 +17,7 @@ from fuser.schedule.indices.index import Axis, Clamped, Index, clamp, of_axis
 from fuser.schedule.tree.buffers import Buffers
 from fuser.schedule.tree.expressions import IndexValue, refs
 from fuser.schedule.tree.statements import Let, Load
-from fuser.schedule.tree.vectors import (
-    aligned_lanes,
-    step_along,
-)
+from fuser.schedule.tree.vectors import aligned_lanes, step_along
 
 
 def vector_load(buffers: Buffers, load: Load, inner: Axis, lanes: int) -> Load | None:

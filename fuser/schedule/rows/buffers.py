@@ -97,6 +97,8 @@ def _shared(
             if needed <= room:
                 shared[node.name] = node
                 room -= needed
+    if not shared:
+        return {}
     read = {node.name for node in _reading(later, shared).code if isinstance(node, Kept)}
     return {name: node for name, node in shared.items() if name in read}
 

@@ -36,9 +36,7 @@ from fuser.schedule.tree.loop_tree import Loop, Node
 from fuser.schedule.tree.names import kernel_name
 from fuser.schedule.tree.scatter_nodes import WarpElements, WarpPoints
 from fuser.schedule.tree.statements import Store
-from fuser.schedule.tree.vectors import (
-    step_along,
-)
+from fuser.schedule.tree.vectors import step_along
 from fuser.segmenter import Segment
 
 

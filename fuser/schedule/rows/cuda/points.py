@@ -22,9 +22,7 @@ from fuser.schedule.rows.vectors import Vectors, divided, vectors_for
 from fuser.schedule.tree.buffers import ACCESS_BYTES, Buffers
 from fuser.schedule.tree.counts import arithmetic, ceil_div, power_of_two
 from fuser.schedule.tree.statements import Load
-from fuser.schedule.tree.vectors import (
-    step_along,
-)
+from fuser.schedule.tree.vectors import step_along
 
 
 def as_rows(

@@ -17,9 +17,7 @@ from fuser.schedule.rows.vectors import Vectors
 from fuser.schedule.tree.buffers import ACCESS_BYTES
 from fuser.schedule.tree.counts import ceil_div, point_count, power_of_two
 from fuser.schedule.tree.statements import Load
-from fuser.schedule.tree.vectors import (
-    step_along,
-)
+from fuser.schedule.tree.vectors import step_along
 
 
 def lanes_along(
