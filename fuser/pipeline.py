@@ -65,9 +65,8 @@ class Executor:
         debug.check()
         self._fusion = fusion
         self._sized_by = [fusion.inputs.index(value) for value in size_inputs(fusion)]
-        into = [output.alias_of for output in fusion.outputs]
         self._scatters = any(isinstance(s.op, Scatter) for s in fusion.statements)
-        self._updated = [n for n, value in enumerate(fusion.inputs) if value in into]
+        self._updated = fusion.updated
         self._prepared: CompileCache[Prepared] = CompileCache(KEPT_PLANS)
         self._compiled: CompileCache[Compiled] = CompileCache(KEPT_PLANS)
         self._runners: CompileCache[Runner] = CompileCache(KEPT_PLANS)
@@ -220,7 +219,7 @@ class Executor:
             warn_without_compiler()
             static = concretize_for(self._fusion, inputs)
             check_updates(static, inputs)
-            run = oracle_runner(self._fusion, static, inputs, place)
+            run = oracle_runner(static, inputs, place)
             return Prepared(run, apart(run), None, never)
         if place.type == "cuda":
             refuse_capture("a first call with such inputs loads kernels; make one before")

@@ -98,8 +98,7 @@ def _kernels_for(fusion: Fusion, inputs: Inputs, target: TargetName, *, any_size
     segmented = segment(fusion, memory, target.machine)
     debug.dump("segmenter_logging", f"decisions for {target}", lambda: "\n".join(segmented.log))
     alignments = {value: alignment(tensor) for value, tensor in given.items()}
-    updated = [fusion.inputs.index(o.alias_of) for o in fusion.outputs if o.alias_of is not None]
-    sharing = [fusion.inputs[at] for at in overlapping(inputs, updated)]
+    sharing = [fusion.inputs[at] for at in overlapping(inputs, fusion.updated)]
     return backend_for(target, segmented, alignments, sharing, any_size=any_size)
 
 

@@ -22,8 +22,7 @@ from fuser.frontend.tensor_forms import declared_tensor
 from fuser.ir import dtypes
 from fuser.ir.binding import is_strided
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import Cast, Number, StrideOrder, Value, python_number
-from fuser.ir.result_shapes import same_sizes
+from fuser.ir.nodes import Cast, Number, StrideOrder, python_number
 from fuser.ir.types import ScalarType, TensorType
 
 
@@ -171,20 +170,10 @@ class Declarations:
         if stride_order is not None:
             order = declared_order("add_output", stride_order, len(value.shape))
             value = self._recorder.add("stride_order", StrideOrder(value, order)).value
-        alias = None if alias_input is None else self._alias(value, alias_input)
-        self._recorder.output(value, alias)
-
-    def _alias(self, value: Value, given: object) -> Value:
-        alias = self._recorder.tensor("add_output", "alias_input", given)
-        agree = alias.dtype is value.dtype and same_sizes(alias.shape, value.shape)
-        if alias not in self._recorder.fusion.inputs or not agree:
-            got = f"{alias.name}: {alias.type}"
-            expected = f"expected an input of the type of {value.name}: {value.type}"
-            raise ArgumentError("add_output", "alias_input", got, expected)
-        if any(output.alias_of == alias for output in self._recorder.fusion.outputs):
-            expected = "an output before this one is written into it"
-            raise ArgumentError("add_output", "alias_input", alias.name, expected)
-        return alias
+        if alias_input is None:
+            self._recorder.output(value)
+        else:
+            self._recorder.update("add_output", "alias_input", alias_input, value)
 
     def _constant(
         self, operation: str, value: object, dtype: DataType | None, argument: str = "value"

@@ -66,11 +66,9 @@ class NormOps(ShapeOps, ReductionOps):
     def _update(self, name: str, held: Handle, new: Handle, momentum: Operand) -> None:
         """Write a running statistic, which moves to that of a batch, into its input."""
         value = self._recorder.tensor("batch_norm", name, held)
-        if value not in self._recorder.fusion.inputs:
-            raise _refused(name, held, "expected an input, which can be updated")
         kept = self._recorder.pointwise("sub", 1.0, momentum)
         moved = (held * kept + new * momentum).value
-        self._recorder.output(self._as(value, moved), value)
+        self._recorder.update("batch_norm", name, held, self._as(value, moved))
 
     def _as(self, like: Value, value: Value) -> Value:
         if value.dtype is like.dtype:

@@ -31,6 +31,7 @@ from fuser.ir.nodes import (
     python_int,
     python_number,
 )
+from fuser.ir.result_shapes import same_sizes
 from fuser.ir.shapes import wrap_dim
 from fuser.ir.types import DYNAMIC, ValueType
 
@@ -76,9 +77,25 @@ class Recorder:
         self.check_open(operation)
         return self.handle(self._builder.input(type_))
 
-    def output(self, value: Value, alias_of: Value | None) -> None:
+    def output(self, value: Value) -> None:
         """Declare the next output."""
-        self._builder.output(value, alias_of)
+        self._builder.output(value)
+
+    def update(self, operation: str, argument: str, given: object, value: Value) -> None:
+        """Declare that the next output is written into an input of its type, which no other one is.
+
+        Raises ArgumentTypeError, ForeignValueError, ArgumentError.
+        """
+        into = self.tensor(operation, argument, given)
+        agree = into.dtype is value.dtype and same_sizes(into.shape, value.shape)
+        if not agree or not self._builder.is_input(into):
+            got = f"{into.name}: {into.type}"
+            expected = f"expected an input of the type of {value.name}: {value.type}"
+            raise ArgumentError(operation, argument, got, expected)
+        if self._builder.is_updated(into):
+            expected = "an output before this one is written into it"
+            raise ArgumentError(operation, argument, into.name, expected)
+        self._builder.output(value, into)
 
     def add(self, operation: str, op: Operation) -> Handle:
         """Append an operation that has one result."""

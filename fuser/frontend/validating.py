@@ -25,11 +25,9 @@ from fuser.locks import forkable_lock
 
 def before_updates(fusion: Fusion, inputs: Inputs) -> list[torch.Tensor | Number]:
     """The inputs, copied where they lie in the memory of one that is updated."""
-    updated = {output.alias_of for output in fusion.outputs}
+    updated = (inputs[at] for at in fusion.updated if at < len(inputs))
     changed = {
-        given.untyped_storage().data_ptr()
-        for value, given in zip(fusion.inputs, inputs, strict=False)
-        if value in updated and isinstance(given, torch.Tensor)
+        given.untyped_storage().data_ptr() for given in updated if isinstance(given, torch.Tensor)
     }
     return [
         given.clone()
@@ -44,10 +42,9 @@ def before_updates(fusion: Fusion, inputs: Inputs) -> list[torch.Tensor | Number
 def with_updates_shown(fusion: Fusion) -> Fusion:
     """The same fusion, which returns what an updated input becomes in place of that input."""
     becomes = {output.alias_of: output.value for output in fusion.outputs}
-    shown = ((output, fusion.shown_in(output)) for output in fusion.outputs)
     outputs = tuple(
         output if held is None else dataclasses.replace(output, value=becomes[held])
-        for output, held in shown
+        for output, held in zip(fusion.outputs, fusion.shown_in(), strict=True)
     )
     return dataclasses.replace(fusion, outputs=outputs)
 
@@ -63,12 +60,13 @@ def all_results(
 ) -> list[torch.Tensor]:
     """The outputs, and the inputs that were updated where they stand in for one."""
     returned = iter(outputs)
+    given = dict(zip(fusion.inputs, inputs, strict=True))
     results: list[torch.Tensor] = []
     for output in fusion.outputs:
         if output.alias_of is None:
             results.append(next(returned))
             continue
-        held = inputs[fusion.inputs.index(output.alias_of)]
+        held = given[output.alias_of]
         assert isinstance(held, torch.Tensor)
         results.append(held)
     return results

@@ -49,10 +49,11 @@ def check_inputs(fusion: Fusion, inputs: Inputs) -> None:
 
 def check_updates(fusion: Fusion, inputs: Inputs) -> None:
     """Raises AliasUpdateError unless every updated input can hold the output written into it."""
+    given = dict(zip(fusion.inputs, inputs, strict=True))
     for output in fusion.outputs:
         if output.alias_of is None:
             continue
-        held = inputs[fusion.inputs.index(output.alias_of)]
+        held = given[output.alias_of]
         assert isinstance(held, torch.Tensor)
         reason = ""
         if output.value.shape != tuple(held.shape):

@@ -15,15 +15,16 @@ class FusionBuilder:
 
     def __init__(self, begun: Fusion | None = None) -> None:
         begun = begun or Fusion()
-        self._inputs = list(begun.inputs)
+        self._inputs = dict.fromkeys(begun.inputs)
         self._statements = list(begun.statements)
         self._outputs = list(begun.outputs)
+        self._updated = {output.alias_of for output in begun.outputs}
         self._next_id = begun.fresh_id
 
     def input(self, type_: ValueType) -> Value:
         """Declare the next input."""
         value = self._new(type_)
-        self._inputs.append(value)
+        self._inputs[value] = None
         return value
 
     def add(self, op: Operation) -> tuple[Value, ...]:
@@ -35,6 +36,15 @@ class FusionBuilder:
     def output(self, value: Value, alias_of: Value | None = None) -> None:
         """Declare the next output."""
         self._outputs.append(Output(value, alias_of))
+        self._updated.add(alias_of)
+
+    def is_input(self, value: Value) -> bool:
+        """Whether a value is an input."""
+        return value in self._inputs
+
+    def is_updated(self, value: Value) -> bool:
+        """Whether an output is written into an input."""
+        return value in self._updated
 
     @property
     def fusion(self) -> Fusion:

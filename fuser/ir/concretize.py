@@ -122,8 +122,8 @@ class _Concretizer:
         inputs = tuple(self._input(value) for value in fusion.inputs)
         statements = tuple(self._statement(statement) for statement in fusion.statements)
         outputs = tuple(
-            Output(self._made[o.value], made(o.alias_of), made(fusion.shown_in(o)))
-            for o in fusion.outputs
+            Output(self._made[output.value], made(output.alias_of), made(shown))
+            for output, shown in zip(fusion.outputs, fusion.shown_in(), strict=True)
         )
         return Fusion(inputs, statements, outputs)
 

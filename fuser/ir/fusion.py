@@ -73,15 +73,20 @@ class Fusion:
             hint = f"; {LEFT_OUT[name]}" if name in LEFT_OUT else ""
             raise UnknownMemberError(owner="Fusion", name=name, hint=hint)
 
-    def shown_in(self, output: Output) -> Value | None:
-        """The input as which an output is handed back: an updated one, or one it is written into.
+    @property
+    def updated(self) -> tuple[int, ...]:
+        """The positions of inputs that outputs are written into."""
+        into = {output.alias_of for output in self.outputs}
+        return tuple(number for number, value in enumerate(self.inputs) if value in into)
+
+    def shown_in(self) -> tuple[Value | None, ...]:
+        """The inputs as which outputs are handed back: updated ones, or ones they are written into.
 
         So that who asks for an updated input, or for what is written into one, gets that input.
         """
         into = {o.value: o.alias_of for o in reversed(self.outputs) if o.alias_of is not None}
-        if output.alias_of is not None:
-            return None
-        return output.value if output.value in into.values() else into.get(output.value)
+        handed = into | {value: value for value in into.values()}
+        return tuple(handed.get(o.value) if o.alias_of is None else None for o in self.outputs)
 
     def definitions(self) -> dict[Value, Statement]:
         """The statement that defines each computed value."""

@@ -248,7 +248,7 @@ def _reduce(op: Reduce, tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
         case "min":
             result = torch.amin(tensor, dims, keepdim=op.keepdim)
         case "prod":
-            result = tensor
+            result = tensor if dims else torch.prod(tensor)
             for dim in sorted(dims, reverse=True):
                 result = torch.prod(result, dim, keepdim=op.keepdim)
         case "argmax" | "argmin":

@@ -67,6 +67,9 @@ def expand(op: Expand) -> tuple[int, ...]:
     result: list[int] = []
     for have, extent in zip(original, op.shape, strict=True):
         want = static_extent(extent)
+        if want < DYNAMIC:
+            expected = "sizes are 0 or more, and -1 keeps a dimension"
+            raise ArgumentError(_EXPAND, "shape", wanted, expected)
         if have not in (1, DYNAMIC, want) and want != DYNAMIC:
             expected = f"only dimensions of size 1 expand; {op.arg} has sizes {list(original)}"
             raise ArgumentError(_EXPAND, "shape", wanted, expected)

@@ -115,8 +115,8 @@ def is_metadata(op: object) -> TypeGuard[MetadataOperation]:
 def alias(op: MetadataOperation, memory: Strided, shape: tuple[int, ...]) -> Strided | None:
     """Where the result of `op`, of sizes `shape`, lies if its operand lies in `memory`.
 
-    None where torch would have to copy: a view whose dimensions are not nested in memory, or a
-    flip, as no stride is negative.
+    None where torch copies: a view whose dimensions are not nested in memory, or a flip, as no
+    stride is negative.
     """
     match op:
         case View():
@@ -133,7 +133,7 @@ def alias(op: MetadataOperation, memory: Strided, shape: tuple[int, ...]) -> Str
         case Slice():
             return _sliced(op, memory, shape)
         case Flip():
-            return memory if all(shape[dim] <= 1 for dim in op.dims) else None
+            return None
     return None if strides is None else replace(memory, shape=shape, strides=strides)
 
 

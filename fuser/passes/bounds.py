@@ -94,7 +94,7 @@ class KnownBounds:
             case Cat():
                 return joined(map(self.of, op.args))
             case Reduce() | Scan():
-                return self._of_many(op, number, out.dtype)
+                return self._of_many(op, out.dtype)
             case Extern("argsort", (Value(shape=shape),), (int(dim), *_)):
                 return _places(shape, dim)
             case Extern("topk", (Value(shape=shape),), (_, int(dim), *_)) if number == 1:
@@ -137,12 +137,12 @@ class KnownBounds:
         rounded = dtype.category is Category.INTEGER or op.op not in EXACT_ROWS
         return _held(found, dtype) if rounded else found
 
-    def _of_many(self, op: Reduce | Scan, number: int, dtype: DataType) -> Bounds | None:
+    def _of_many(self, op: Reduce | Scan, dtype: DataType) -> Bounds | None:
         """The bounds of what is made of many elements: of one, or of its place, or a sum."""
         arg, shape = self._converted(op.arg, dtype), op.arg.shape
         dims = (op.dim,) if isinstance(op, Scan) else op.dims
         count = math.prod(shape[dim] for dim in dims) if shape else 1
-        if op.op in ("argmax", "argmin") or (number > 0 and op.op in ("cummax", "cummin")):
+        if op.op in ("argmax", "argmin"):
             return Bounds(0, max(count - 1, 0))
         if arg is None or dtype.category is not Category.INTEGER:
             return None

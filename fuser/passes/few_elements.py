@@ -19,9 +19,9 @@ of them, a kernel of rows reads them once.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from fuser.ir.nodes import (
@@ -63,10 +63,11 @@ _MADE_APART = Pointwise | Cast | View | Permute | Broadcast | Expand | Squeeze
 
 @dataclass(frozen=True, slots=True)
 class _Uses:
-    """Who reads each value of a fusion, and which of them are results."""
+    """Who reads each value of a fusion, which are results, and the order in which they are made."""
 
     by_value: Mapping[Value, Sequence[Statement]]
     results: frozenset[Value]
+    order: Mapping[Value, int]
 
     def readers(self, value: Value) -> Sequence[Statement]:
         return self.by_value.get(value, ())
@@ -77,7 +78,9 @@ class _Uses:
 
 def fold_few_elements(fusion: Fusion) -> Fusion:
     """`fusion` with such reductions written out; they are folds already."""
-    uses = _Uses(fusion.uses(), frozenset(fusion.output_values))
+    made = (*fusion.inputs, *(out for statement in fusion.statements for out in statement.outs))
+    order = {value: number for number, value in enumerate(made)}
+    uses = _Uses(fusion.uses(), frozenset(fusion.output_values), order)
 
     def rule(statement: Statement, emit: Emitter) -> Operation | Value | None:
         op = statement.op
@@ -88,8 +91,8 @@ def fold_few_elements(fusion: Fusion) -> Fusion:
         if _is_of_stacks(op, uses, emit):
             computes = True
         else:
-            inside = _inside(op, emit)
-            if not _are_few(op) or not _is_read_apart(inside, op, uses, emit):
+            inside = _read_apart(op, uses, emit) if _are_few(op) else None
+            if inside is None:
                 return None
             computes = any(isinstance(emit.producer(value), Pointwise | Cast) for value in inside)
         compared = computes and op.op in ("max", "min") and _may_be_compared(statement.out, uses)
@@ -108,32 +111,31 @@ def _are_few(op: Reduce) -> bool:
     return len(op.arg.shape) - 1 not in op.dims and 1 < _elements(op) <= MOST_APART
 
 
-def _inside(op: Reduce, emit: Emitter) -> set[Value]:
-    """What is folded and, element by element, that it is made of."""
+def _read_apart(op: Reduce, uses: _Uses, emit: Emitter) -> set[Value] | None:
+    """What is folded and, element by element, that it is made of. None where one of these is read
+    otherwise than at one of the elements, or folded too."""
     inside = set[Value]()
-    pending = [op.arg]
+    pending: list[tuple[int, int, Value]] = []
+
+    def visit(value: Value) -> None:
+        if value.elements >= op.arg.elements:
+            heapq.heappush(pending, (-uses.order.get(value, 0), value.id, value))
+
+    visit(op.arg)
     while pending:
-        value = pending.pop()
-        if value in inside or value.elements < op.arg.elements:
+        *_, value = heapq.heappop(pending)  # the last one made: who reads it inside is known
+        if value in inside:
             continue
-        inside.add(value)
-        made = emit.producer(value)
-        if isinstance(made, _MADE_APART):
-            pending += operands(made)
-    return inside
-
-
-def _is_read_apart(inside: AbstractSet[Value], op: Reduce, uses: _Uses, emit: Emitter) -> bool:
-    """Whether all who read what is folded, or what that is made of, do so at one of the elements,
-    or fold them too."""
-    for value in inside:
-        made = emit.producer(value)
+        made, readers = emit.producer(value), uses.readers(value)
         if value in uses.results or not isinstance(made, _MADE_APART | Extern | None):
-            return False
-        readers = uses.readers(value)
+            return None
         if not readers or not all(r.outs[0] in inside or _reads_apart(r, op) for r in readers):
-            return False
-    return True
+            return None
+        inside.add(value)
+        if isinstance(made, _MADE_APART):
+            for operand in operands(made):
+                visit(operand)
+    return inside
 
 
 def _reads_apart(reader: Statement, fold: Reduce) -> bool:

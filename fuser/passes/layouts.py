@@ -30,6 +30,7 @@ from fuser.ir.nodes import (
     Slice,
     Squeeze,
     Statement,
+    StrideOrder,
     Value,
     View,
     operands,
@@ -139,6 +140,8 @@ class Layouts:
                 return self._alias(op, held[op.arg], out)
             case Gather(mode="select"):
                 return selected(op, held[op.arg], out)
+            case StrideOrder():
+                return dense(out, op.order)
             case _ if (same := _handed_on(op)) is not None:
                 return held[same]
             case _ if _has_order(out.shape) and (met := _met(op)):

@@ -5,7 +5,8 @@ T2 = fd.ops.sum(T1, dims=[0])        T1: Float[1, 768]
 T3 = T1 + 0.0
 T2 = fd.ops.squeeze(T3, dims=[0])
 
-Gradients over a batch of one are such: they need no kernel of rows.
+Gradients over a batch of one are such, and whatever is folded of a tensor without dimensions: they
+need no kernel of rows.
 """
 
 from __future__ import annotations

@@ -69,24 +69,24 @@ class _Lowering:
         outs = statement.outs
         match op.op:
             case "mean":
-                total = self._fold(Reduce("sum", op.arg, op.dims, op.keepdim))
+                total = self._add(Reduce("sum", op.arg, op.dims, op.keepdim))
                 self._quotient(total, count, outs[0])
             case "var" | "var_mean":
                 mean, squares = self._moments(op, count)
-                total = self._fold(squares)
+                total = self._add(squares)
                 self._quotient(total, max(count - op.correction, 0), outs[0])
                 if op.op == "var_mean":
                     self._hand_out(mean, op, outs[1])
             case "welford":
                 mean, squares = self._moments(op, count)
                 self._hand_out(mean, op, outs[0])
-                self._fold(squares, outs[1])
+                self._add(squares, outs[1])
                 number = self._size(count)
                 self._add(Full(outs[2].shape, number, DataType.Int), outs[2])
             case "argmax" | "argmin":
                 self._place(op, outs[0])
             case _:
-                self._fold(op, outs[0])
+                self._add(op, outs[0])
 
     def reduce_parts(self, out: Value, op: Reduce) -> None:
         """Add a sum or mean of complex numbers, as those of their parts."""
@@ -95,13 +95,13 @@ class _Lowering:
         parts: list[Value] = []
         for name in ("real", "imag"):
             part = self._add(Pointwise(name, (arg,)))
-            total = self._fold(Reduce("sum", part, op.dims, op.keepdim))
+            total = self._add(Reduce("sum", part, op.dims, op.keepdim))
             parts.append(self._quotient(total, count) if op.op == "mean" else total)
         self._add(Pointwise("complex", tuple(parts)), out)
 
     def _moments(self, op: Reduce, count: int) -> tuple[Value, Reduce]:
         """The mean, its dimensions kept, and the sum of squared deviations from it, not added."""
-        total = self._fold(Reduce("sum", op.arg, op.dims, keepdim=True))
+        total = self._add(Reduce("sum", op.arg, op.dims, keepdim=True))
         mean = self._quotient(total, count)
         away = self._add(Pointwise("sub", (op.arg, mean)))
         squares = self._add(Pointwise("mul", (away, away)))
@@ -132,12 +132,6 @@ class _Lowering:
     def _size(self, number: int, dtype: DataType = DataType.Int) -> Value:
         """A number that follows from sizes."""
         return self._add(Constant(number, dtype, is_size=True))
-
-    def _fold(self, op: Reduce, out: Value | None = None) -> Value:
-        """A fold; over no dimensions, what it would fold."""
-        if op.dims:
-            return self._add(op, out)
-        return self._add(Cast(op.arg, op.arg.dtype if out is None else out.dtype), out)
 
     def _quotient(self, total: Value, count: int, out: Value | None = None) -> Value:
         quotient = Pointwise("truediv", (total, self._size(count)))

@@ -513,6 +513,15 @@ def test_an_input_holds_one_output() -> None:
             fd.add_output(fd.ops.exp(x), alias_input=x)
 
 
+def test_running_statistics_hold_one_update() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1, 4, -1])
+        mean, variance = (fd.define_tensor(shape=[4]) for _ in range(2))
+        normed, _, _ = fd.ops.batch_norm(x, None, None, mean, variance)
+        with pytest.raises(errors.ArgumentError, match="running_mean = 'T1': an output before"):
+            fd.ops.batch_norm(normed, None, None, mean, variance)
+
+
 def test_stride_order_of_an_output() -> None:
     with FusionDefinition() as fd:
         x = fd.define_tensor(shape=[-1, -1])

@@ -65,6 +65,14 @@ def test_an_expansion_that_does_not_fit_names_what_may_have_been_called() -> Non
         concretized(fd.fusion, [torch.ones(2, 5)])
 
 
+def test_a_scalar_expands_to_no_size_below_0() -> None:
+    with FusionDefinition() as fd:
+        x, n = fd.define_tensor(shape=[1, -1]), fd.define_scalar(dtype=DataType.Int)
+        fd.add_output(fd.ops.expand(x, [n, -1]))
+    with pytest.raises(errors.ArgumentError, match=r"shape = \[-2, -1\]: sizes are 0 or more"):
+        concretized(fd.fusion, [torch.ones(1, 4), -2])
+
+
 def test_more_bytes_than_can_be_addressed_are_refused() -> None:
     with FusionDefinition() as fd:
         x = fd.define_tensor(shape=[-1])

@@ -20,6 +20,7 @@ from fuser.ir.nodes import (
     Gather,
     Permute,
     Slice,
+    StrideOrder,
     Value,
     View,
 )
@@ -150,6 +151,12 @@ def test_a_flip_is_a_copy_in_the_order_of_its_operand():
     draft = Draft()
     x = draft.tensor(torch.empty(4, 8).t())
     assert strides(draft, draft.add(Flip(x, (0,)))) == (1, 8)
+
+
+def test_a_stride_order_is_dense_in_that_order():
+    draft = Draft()
+    x = draft.tensor(torch.empty(4, 8))
+    assert strides(draft, draft.add(StrideOrder(x, (0, 1)))) == (1, 4)
 
 
 def test_outputs_show_the_memory_of_what_is_relabelled_and_the_order_of_what_is_computed_on():

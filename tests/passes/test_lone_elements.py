@@ -42,6 +42,18 @@ def test_what_has_one_element_is_not_folded(dtype: torch.dtype, keepdim: bool):
         assert got.stride() == want.stride()
 
 
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int32, torch.bool], ids=str)
+def test_nor_is_a_tensor_without_dimensions(dtype: torch.dtype):
+    x = torch.tensor(3).to(dtype)
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        for kind in KINDS:
+            fd.add_output(getattr(fd.ops, kind)(given))
+    after = take_lone_elements(lower_reductions(concrete(fd.fusion, [x])))
+    assert folds(after) == []
+    assert interpret(after, [x]) == interpret(fd.fusion, [x])
+
+
 def test_longer_ones_are_folded():
     with FusionDefinition() as fd:
         x = fd.define_tensor([1, -1])
@@ -50,8 +62,25 @@ def test_longer_ones_are_folded():
     assert folds(after) == ["sum"]
 
 
-def test_a_sum_of_a_negative_zero_alone_is_zero():
+@pytest.mark.parametrize("sizes", [(), (1,)])
+def test_a_sum_of_a_negative_zero_alone_is_zero(sizes: tuple[int, ...]):
+    x = torch.full(sizes, -0.0)
     with FusionDefinition() as fd:
-        fd.add_output(fd.ops.sum(fd.define_tensor([1, -1]), [0]))
-    (total,) = fd.execute([torch.tensor([[-0.0, 1.0]])])
-    assert not total.signbit().any()
+        given = fd.from_pytorch(x)
+        fd.add_output(fd.ops.sum(given))
+        fd.add_output(fd.ops.mean(given))
+    for total in fd.execute([x]):
+        assert not total.signbit().any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool, torch.complex64])
+def test_what_is_folded_is_a_tensor_of_its_own(dtype: torch.dtype):
+    x = torch.ones((), dtype=dtype)
+    kinds = ("sum", "prod", "any", "all") if dtype.is_complex else KINDS
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        for kind in kinds:
+            fd.add_output(getattr(fd.ops, kind)(given))
+    for got in (*fd.execute([x]), *interpret(fd.fusion, [x])):
+        assert got.data_ptr() != x.data_ptr()
+        assert got == 1

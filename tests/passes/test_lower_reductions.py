@@ -88,12 +88,6 @@ def test_a_fold_in_a_type_of_its_own(dtype: DataType):
     lowered(lambda fd, x: fd.ops.sum(x, [0], dtype=dtype), torch.randint(-9, 9, (4, 6)))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32], ids=str)
-def test_a_fold_of_a_number_is_that_number(dtype: torch.dtype):
-    x = torch.tensor(3).to(dtype)
-    assert not folds(lowered(lambda fd, x: [fd.ops.sum(x), fd.ops.max(x), fd.ops.any(x)], x))
-
-
 def test_nothing_over_no_elements():
     def define(fd: FusionDefinition, x: Handle) -> list[Handle]:
         return [fd.ops.mean(x, [1]), fd.ops.var(x, [1]), *fd.ops.welford(x, [1])]

@@ -188,6 +188,17 @@ def relabelled(size: int) -> Fusion:
     return draft.out(value).fusion
 
 
+def folded(size: int) -> Fusion:
+    """One chain of arithmetic, and a fold of few elements, and of many, from all along it."""
+    draft = Draft()
+    value = draft.tensor(torch.empty(4, 12))
+    for _ in range(size // 4):
+        value = draft.pointwise("sin", value)
+        square = draft.pointwise("mul", value, value)
+        draft.out(*(draft.add(Reduce("sum", square, (dim,))) for dim in (0, 1)))
+    return draft.fusion
+
+
 def calls_of(fusion: Fusion) -> int:
     """How many functions the passes call; unlike time, the same on every machine."""
     count = 0
@@ -204,7 +215,7 @@ def calls_of(fusion: Fusion) -> int:
     return count
 
 
-@pytest.mark.parametrize("make", [mixed, deep, relabelled])
+@pytest.mark.parametrize("make", [mixed, deep, relabelled, folded])
 def test_work_grows_with_the_definition_and_no_faster(make: Callable[[int], Fusion]):
     small, large = calls_of(make(500)), calls_of(make(2000))
     assert large < 4 * 1.3 * small

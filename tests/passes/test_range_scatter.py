@@ -8,7 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import Broadcast, Cast, Expand, Full, Fusion, Pad, Scatter, Value, View
+from fuser.ir.nodes import (
+    Broadcast,
+    Cast,
+    Expand,
+    Full,
+    Fusion,
+    Pad,
+    Scatter,
+    StrideOrder,
+    Value,
+    View,
+)
 from fuser.passes.range_scatter import pad_range_scatters
 from tests.passes.drafts import draft_of_scatter
 from tests.passes.rewriting import Draft, names, rewritten
@@ -41,6 +52,15 @@ def test_adding_to_zeros_at_a_range_is_a_pad():
     after = padded(index_added((4, 3, 1), torch.randn(8, 4), (8, 12), 1))
     assert names(after) == ["pad"]
     assert pads(after) == [((0, 0), (3, 5))]
+
+
+def test_a_sum_lies_as_a_scatter_into_what_was_turned():
+    # index_add(T0 turned [8, 4], i, T0 [8, 4])     ->     T0 + T0, laid out again
+    draft = Draft()
+    x = draft.tensor(torch.randn(8, 4))
+    turned = draft.add(StrideOrder(x, (0, 1)))
+    draft.out(draft.add(Scatter(turned, draft.range(8), x, 0, "index_add")))
+    assert names(padded(draft)) == ["stride_order", "add", "stride_order"]
 
 
 def test_a_step_puts_zeros_between():

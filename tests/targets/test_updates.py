@@ -64,9 +64,9 @@ def check(fusion: Fusion, inputs: list[Given], target: str) -> tuple[str, ...]:
     held = dict(zip(fusion.inputs, inputs, strict=True))
     for value, expected in new.items():
         close([held[value]], [expected], TERMS)
-    handed = [output for output in fusion.outputs if output.alias_of is None]
-    for output, got in zip(handed, outputs, strict=True):
-        shown = fusion.shown_in(output)
+    pairs = zip(fusion.outputs, fusion.shown_in(), strict=True)
+    handed = [pair for pair in pairs if pair[0].alias_of is None]
+    for (output, shown), got in zip(handed, outputs, strict=True):
         close([got], [want[output] if shown is None else new[shown]], TERMS)
         if shown is not None:
             assert got.data_ptr() == held[shown].data_ptr()

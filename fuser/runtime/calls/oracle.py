@@ -7,34 +7,36 @@ from collections.abc import Callable, Collection, Mapping
 import torch
 
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import Fusion, Inputs, Value
+from fuser.ir.nodes import Fusion, Inputs, Output, Value
 from fuser.ir.strided import Strided
 from fuser.segmenter.bookends import eager_memories
 
 
 def oracle_runner(
-    fusion: Fusion, static: Fusion, inputs: Inputs, device: torch.device
+    fusion: Fusion, inputs: Inputs, device: torch.device
 ) -> Callable[[Inputs], list[torch.Tensor]]:
     """A function of inputs that lie as these, which returns the outputs and updates inputs, as
-    kernels would. `static` is the fusion for their sizes.
+    kernels would. The fusion is for their sizes.
 
     Outputs lie as a plan has them, which is what callers count on: torch lays out some results as
     their operands lie, as copies of what is turned and expanded, or `cat` of images.
     """
-    lies = _memories(static, inputs)
+    given = _tensors(fusion, inputs).items()
+    memory = {v: Strided(v, tuple(t.shape), tuple(t.stride())) for v, t in given}
+    lies = eager_memories(fusion, memory)
 
     def run(inputs: Inputs) -> list[torch.Tensor]:
-        pairs = zip(fusion.inputs, inputs, strict=True)
-        held = {value: given for value, given in pairs if isinstance(given, torch.Tensor)}
+        held = _tensors(fusion, inputs)
         with torch.no_grad():
             results = interpret(fusion, inputs, device)
             made = list(zip(fusion.outputs, results, strict=True))
             new = [(held[o.alias_of], r.clone()) for o, r in made if o.alias_of is not None]
-            handed = [(o, r) for o, r in made if o.alias_of is None]
             updated = [into for into, _ in new]
-            outputs = [_handed(fusion.shown_in(o), r, held, updated) for o, r in handed]
-            placed = zip(outputs, (lies[o.value.id] for o, _ in handed), strict=True)
-            outputs = [_laid_out(result, place) for result, place in placed]
+            outputs = [
+                _laid_out(_handed(output, result, held, updated), lies[output.value])
+                for output, result in made
+                if output.alias_of is None
+            ]
             for into, result in new:
                 into.copy_(result)
         return outputs
@@ -42,12 +44,10 @@ def oracle_runner(
     return run
 
 
-def _memories(static: Fusion, inputs: Inputs) -> dict[int, Strided]:
-    """How every value lies, by its id, which is that of the fusion for any sizes too."""
-    pairs = zip(static.inputs, inputs, strict=True)
-    given = {value: tensor for value, tensor in pairs if isinstance(tensor, torch.Tensor)}
-    memory = {v: Strided(v, tuple(t.shape), tuple(t.stride())) for v, t in given.items()}
-    return {value.id: lies for value, lies in eager_memories(static, memory).items()}
+def _tensors(fusion: Fusion, inputs: Inputs) -> dict[Value, torch.Tensor]:
+    """Those of a fusion's inputs."""
+    pairs = zip(fusion.inputs, inputs, strict=True)
+    return {value: given for value, given in pairs if isinstance(given, torch.Tensor)}
 
 
 def _laid_out(result: torch.Tensor, lies: Strided) -> torch.Tensor:
@@ -61,13 +61,13 @@ def _laid_out(result: torch.Tensor, lies: Strided) -> torch.Tensor:
 
 
 def _handed(
-    shown: Value | None,
+    output: Output,
     result: torch.Tensor,
     held: Mapping[Value, torch.Tensor],
     updated: Collection[torch.Tensor],
 ) -> torch.Tensor:
     """What is handed back: an input, or a result, copied if it is memory that is updated."""
-    if shown is not None:
-        return held[shown].detach()
+    if output.shown_in is not None:
+        return held[output.shown_in].detach()
     taken = {into.untyped_storage().data_ptr() for into in updated}
     return result.clone() if result.untyped_storage().data_ptr() in taken else result

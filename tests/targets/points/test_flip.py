@@ -127,3 +127,12 @@ def test_flips_of_views_of_random_sizes(target: str, data: st.DataObject) -> Non
         fd.add_output(define(fd.ops, fd.from_pytorch(x, static_sizes=True)))
     (result,), (expected,) = fd.execute([x], target=target), interpret(fd.fusion, [x])
     assert torch.equal(result, expected)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_flip_of_one_element_is_a_tensor_of_its_own(target: str) -> None:
+    x = torch.randn(1, 12)
+    fd = defined_by_ops(lambda o, x: o.flip(x, 0), x)
+    (result,) = fd.execute([x], target=target)
+    assert torch.equal(result, x)
+    assert result.data_ptr() != x.data_ptr()
