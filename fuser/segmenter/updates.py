@@ -12,7 +12,7 @@ the input when all steps are done.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import networkx as nx
@@ -170,10 +170,14 @@ def _overlaps_itself(memory: Strided) -> bool:
 
 
 def _dependencies(steps: Sequence[Segment | ExternStep]) -> Iterator[tuple[int, int]]:
-    """Steps that make what others read, by number."""
-    makers = {v: number for number, step in enumerate(steps) for v in step.fusion.output_values}
+    """Steps that write what others read or change, by number. What a scatter changes in place lies
+    in the buffer of its result, which so has two writers."""
+    writers: dict[Value, int] = {}
     for number, step in enumerate(steps):
-        yield from ((makers[base], number) for base in _read_bases(step) if base in makers)
+        written = _bases(step, step.fusion.output_values)
+        touched = _read_bases(step) | written
+        yield from ((writers[base], number) for base in touched if base in writers)
+        writers |= dict.fromkeys(written, number)
 
 
 def _order(count: int, edges: Collection[tuple[int, int]]) -> list[int] | None:
@@ -193,7 +197,12 @@ def _stores(step: Segment | ExternStep) -> tuple[Value, ...]:
 
 def _read_bases(step: Segment | ExternStep) -> set[Value]:
     """The buffers a step reads."""
-    return {step.memory[value].base for value in step.fusion.inputs if value.is_tensor}
+    return _bases(step, step.fusion.inputs)
+
+
+def _bases(step: Segment | ExternStep, values: Iterable[Value]) -> set[Value]:
+    """The buffers of some values of a step."""
+    return {step.memory[value].base for value in values if value.is_tensor}
 
 
 def _with_memory(
