@@ -204,7 +204,7 @@ class _Walk:
 
     def _finish(self, statement: Statement, final: list[Read]) -> Refusal | None:
         """The epilogue computes element by element of what is known when all rows are done."""
-        out, known = statement.outs[0], final[0].value
+        out, known = statement.outs[0], max((r.value for r in final), key=lambda v: v.elements)
         in_place = not any(read.misplaced for read in final)
         whole = in_place and self._atoms.of(out) <= self._atoms.of(known)
         if not whole or not isinstance(statement.op, Pointwise | Cast):
