@@ -214,7 +214,7 @@ class CudaRowParameters:
 
     max_cluster: int = 8
     """The most blocks of a cluster: what runs everywhere from sm_90 on. The segmenter counts on
-    twice as many for a row (`profit.GPU`)."""
+    twice as many for a row (`machine.GPU`)."""
 
     shared_bytes: int = 227 << 10
     """The most bytes of shared memory of a block: `of` knows it for each architecture."""

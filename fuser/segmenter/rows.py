@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 
 from fuser.ir.nodes import Cast, Operation, Pointwise, Reduce, Scan, Statement, Value
 from fuser.segmenter.atoms import NONE, AtomSet
@@ -22,7 +21,7 @@ from fuser.segmenter.graph import OperationGraph, Read
 from fuser.segmenter.machine import Machine
 from fuser.segmenter.refusal import Refusal
 from fuser.segmenter.row_guesses import in_memory, last_atoms, row_guesses, rows_alternate
-from fuser.segmenter.swept_twice import RowSweeps
+from fuser.segmenter.swept_twice import RowSweeps, Share
 from fuser.segmenter.work import is_costly, is_divided, operation_cost, repeated_cost
 
 MAX_EPILOGUE = 1 << 16
@@ -43,7 +42,7 @@ class Rows:
     """Instructions that are done again for every row."""
     unhidden: int
     """Those of divisions and costly functions among them."""
-    swept_twice: Mapping[Value, Fraction] = field(default_factory=dict[Value, Fraction])
+    swept_twice: Mapping[Value, Share] = field(default_factory=dict[Value, Share])
     """What an earlier sweep folds and a later one needs, of rows too long to be kept between them,
     or columns, with how many later sweeps need it; one that needs a part of it counts as that."""
     is_alone: bool = False
@@ -205,7 +204,7 @@ class _Walk:
 
     def _finish(self, statement: Statement, final: list[Read]) -> Refusal | None:
         """The epilogue computes element by element of what is known when all rows are done."""
-        out, known = statement.outs[0], final[0].value
+        out, known = statement.outs[0], max((r.value for r in final), key=lambda v: v.elements)
         in_place = not any(read.misplaced for read in final)
         whole = in_place and self._atoms.of(out) <= self._atoms.of(known)
         if not whole or not isinstance(statement.op, Pointwise | Cast):

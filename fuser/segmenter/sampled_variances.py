@@ -134,8 +134,13 @@ def _variance(statement: Statement, made: Mapping[Value, Operation]) -> _Varianc
             return None
     match made.get(total):
         case Reduce("sum", summed, over, keepdim=True) if (summed, over) == (of, dims):
-            return _Variance(of, dims, total, count, mean, statement.out)
+            pass
         case _:
+            return None
+    match made.get(count):
+        case Constant(number) if number == math.prod(of.shape[dim] for dim in dims):
+            return _Variance(of, dims, total, count, mean, statement.out)
+        case _:  # that is no mean: distances from it do not sum to zero
             return None
 
 

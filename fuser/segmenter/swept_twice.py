@@ -18,6 +18,9 @@ from fuser.segmenter.atoms import AtomSet
 from fuser.segmenter.graph import OperationGraph
 from fuser.segmenter.machine import Machine
 
+Share = Fraction | int
+"""A part of a value, or several times it: a whole number in most cases, which is faster."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowSweeps:
@@ -36,7 +39,7 @@ class RowSweeps:
 
     def swept_twice(
         self, members: Sequence[int]
-    ) -> tuple[Mapping[Value, Fraction], Collection[Value]]:
+    ) -> tuple[Mapping[Value, Share], Collection[Value]]:
         """What reductions follow from, and later sweeps of the row too, with how many of these make
         or read it again, one that has a part of it as that; and what of it is kept instead."""
         sweep: dict[Value, int] = {}
@@ -44,21 +47,21 @@ class RowSweeps:
             statement = self.operations.nodes[member]
             first = max((sweep.get(r.value, 0) for r in self.operations.reads[member]), default=0)
             sweep |= dict.fromkeys(statement.outs, first + isinstance(statement.op, Reduce))
-        needed: dict[Value, dict[int, Fraction]] = {}  # by sweep, what part of it
+        needed: dict[Value, dict[int, Share]] = {}  # by sweep, what part of it
         for member in reversed(members):
             statement = self.operations.nodes[member]
             out = made = statement.outs[0]
             if isinstance(statement.op, Reduce):
-                made, sweeps = statement.op.arg, {sweep[out] - 1: Fraction(1)}
+                made, sweeps = statement.op.arg, {sweep[out] - 1: 1}
             elif self.operations.atoms.of(out) <= self.kept:
                 continue
             else:
-                sweeps = needed.get(out) or {sweep[out]: Fraction(1)}
+                sweeps = needed.get(out) or {sweep[out]: 1}
             for read in self.operations.reads[member]:
-                part = min(Fraction(made.elements, max(read.value.elements, 1)), Fraction(1))
+                part = _part(made.elements, read.value.elements)
                 parts = needed.setdefault(read.value, {})
                 for number, of_made in sweeps.items():
-                    parts[number] = max(parts.get(number, Fraction(0)), part * of_made)
+                    parts[number] = max(parts.get(number, 0), part * of_made)
         several = {
             value: sum(parts.values(), start=-max(parts.values()))
             for value, parts in needed.items()
@@ -95,3 +98,8 @@ class RowSweeps:
         found = [atom in in_row for atom in order]
         first = found.index(True)
         return all(found[first : first + len(in_row)])
+
+
+def _part(count: int, whole: int) -> Share:
+    """What part of so many elements others are; all of them, if these are no fewer."""
+    return 1 if count >= whole else Fraction(count, whole)

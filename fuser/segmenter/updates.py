@@ -12,7 +12,8 @@ the input when all steps are done.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import networkx as nx
@@ -48,22 +49,35 @@ class _Planner:
     def __init__(
         self, segmented: SegmentedFusion, sharing: Collection[Value], refuse: Refuse
     ) -> None:
-        self._segmented, self._outputs = segmented, segmented.fusion.outputs
+        self._segmented = segmented
         self._sharing = sharing
         self._refuse = refuse
-        self._wanted = [Pair(o.value, o.alias_of) for o in self._outputs if o.alias_of is not None]
         self._memory = segmented.memory
         self._steps = [step for step in segmented.steps if not isinstance(step, AliasStep)]
         self._aliases = [step for step in segmented.steps if isinstance(step, AliasStep)]
         self._order = list(range(len(self._steps)))
         self._edges = set(_dependencies(self._steps))
         """Pairs of steps by number, of which the first must come first."""
+        segments = ((n, step) for n, step in enumerate(self._steps) if isinstance(step, Segment))
+        self._makers = {value: number for number, step in segments for value in step.stores}
+        """The kernel that stores each value, by number."""
+        self._wanted: list[Pair] = []
+        self._shown: dict[Value, set[Value | None]] = {}
+        """By buffer that outputs show: what these are written into, None for nothing."""
+        for output in segmented.fusion.outputs:
+            if output.alias_of is not None:
+                self._wanted.append(Pair(output.value, output.alias_of))
+            if output.shown_in is None:
+                base = self._memory[output.value].base
+                self._shown.setdefault(base, set()).add(output.alias_of)
+        self._times = Counter(pair.into for pair in self._wanted)
+        """How many outputs are written into each input."""
 
     def run(self) -> SegmentedFusion:
         reasons = {pair: self._refusal(pair) for pair in self._wanted}
         by_kernel: dict[int, list[Pair]] = {}
         for pair in (pair for pair, reason in reasons.items() if reason is None):
-            by_kernel.setdefault(self._kernel_of(pair), []).append(pair)
+            by_kernel.setdefault(self._makers[self._memory[pair.value].base], []).append(pair)
         for number, pairs in by_kernel.items():
             reasons |= self._place(number, pairs)
         updates = [Update(p.value, p.into, self._memory[p.into], reasons[p]) for p in self._wanted]
@@ -75,11 +89,6 @@ class _Planner:
             updates=tuple(updates),
             sharing=frozenset(self._sharing),
         )
-
-    def _kernel_of(self, pair: Pair) -> int:
-        """The step that stores the new value, by number."""
-        base = self._memory[pair.value].base
-        return next(n for n, step in enumerate(self._steps) if base in _stores(step))
 
     def _place(self, number: int, pairs: Sequence[Pair]) -> dict[Pair, str | None]:
         """Let a kernel store new values into inputs; reasons where it cannot. It is scheduled to
@@ -94,31 +103,35 @@ class _Planner:
         """What keeps the new value from lying where the old one is, whatever the kernel does."""
         memory, value, into = self._memory, pair.value, pair.into
         base = memory[value].base
-        others = [o for o in self._outputs if o.alias_of is not into and o.shown_in is None]
-        if [pair.into for pair in self._wanted].count(into) > 1:
+        if self._times[into] > 1:
             return f"several outputs are written into {into}"
         if into in self._sharing:
             return f"{into} shares memory with another input"
-        if into in [memory[other.value].base for other in others]:
+        if self._is_shown(into, beside=into):
             return f"the old {into} is needed when everything is done"
-        if base in [memory[other.value].base for other in others]:
+        if self._is_shown(base, beside=into):
             return f"{value} leaves as something else too"
-        if not any(base in _stores(step) for step in self._steps):
+        if base not in self._makers:
             return f"no kernel makes {value}"
         if _overlaps_itself(memory[into]):
             return f"elements of {into} may share memory"
         return None
 
+    def _is_shown(self, buffer: Value, *, beside: Value) -> bool:
+        """Whether outputs show a buffer, beside those that are written into an input."""
+        return not self._shown.get(buffer, set()) <= {beside}
+
     def _placed(self, number: int, pairs: Sequence[Pair]) -> str | None:
         """Let a kernel store each of some new values into an input; a reason if it cannot."""
         moved: dict[Value, Strided] = {}
         edges = set(self._edges)
+        read = [_read_bases(step) for step in self._steps]
         for value, into in pairs:
             places = _moved(self._memory, value, self._memory[into])
             if places is None:
                 return f"{value} and {into} are laid out differently"
             moved |= places
-            readers = [n for n, step in enumerate(self._steps) if into in _read_bases(step)]
+            readers = (reader for reader, bases in enumerate(read) if into in bases)
             edges |= {(reader, number) for reader in readers if reader != number}
         order = _order(len(self._steps), edges)
         if order is None:
@@ -170,10 +183,14 @@ def _overlaps_itself(memory: Strided) -> bool:
 
 
 def _dependencies(steps: Sequence[Segment | ExternStep]) -> Iterator[tuple[int, int]]:
-    """Steps that make what others read, by number."""
-    makers = {v: number for number, step in enumerate(steps) for v in step.fusion.output_values}
+    """Steps that write what others read or change, by number. What a scatter changes in place lies
+    in the buffer of its result, which so has two writers."""
+    writers: dict[Value, int] = {}
     for number, step in enumerate(steps):
-        yield from ((makers[base], number) for base in _read_bases(step) if base in makers)
+        written = _bases(step, step.fusion.output_values)
+        touched = _read_bases(step) | written
+        yield from ((writers[base], number) for base in touched if base in writers)
+        writers |= dict.fromkeys(written, number)
 
 
 def _order(count: int, edges: Collection[tuple[int, int]]) -> list[int] | None:
@@ -186,14 +203,14 @@ def _order(count: int, edges: Collection[tuple[int, int]]) -> list[int] | None:
     return list(nx.lexicographical_topological_sort(graph))
 
 
-def _stores(step: Segment | ExternStep) -> tuple[Value, ...]:
-    """What a kernel stores."""
-    return step.stores if isinstance(step, Segment) else ()
-
-
 def _read_bases(step: Segment | ExternStep) -> set[Value]:
     """The buffers a step reads."""
-    return {step.memory[value].base for value in step.fusion.inputs if value.is_tensor}
+    return _bases(step, step.fusion.inputs)
+
+
+def _bases(step: Segment | ExternStep, values: Iterable[Value]) -> set[Value]:
+    """The buffers of some values of a step."""
+    return {step.memory[value].base for value in values if value.is_tensor}
 
 
 def _with_memory(

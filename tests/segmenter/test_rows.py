@@ -86,6 +86,17 @@ def test_a_sum_over_rows_may_be_finished_by_arithmetic():
     assert kernels(d.segment(loss)) == ["sum neg sum div"]
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+def test_sums_of_columns_and_of_all_may_be_finished_together(swapped: bool):
+    # [row sum, mul, sums over the rows, div], whichever is divided
+    d = Definition((40, 3, 64))
+    (x,) = d.handles
+    scaled = d.ops.mul(x, d.ops.sum(x, [1, 2], keepdim=True))
+    sums = d.ops.sum(scaled, [0, 2]), d.ops.sum(scaled, [0, 1, 2])
+    segmented = d.segment(scaled, d.ops.div(*(sums[::-1] if swapped else sums)))
+    assert kernels(segmented) == ["sum mul sum sum div"]
+
+
 def test_rows_that_need_a_sum_of_all_rows_are_another_kernel():
     # [sum over 1] -> minus its total: every row would wait for all
     d = Definition((8, 6))

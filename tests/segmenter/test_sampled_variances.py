@@ -231,3 +231,18 @@ def test_sums_about_another_mean_are_left():
     segmented = segment_for(fd, x)
     assert len(kernels(segmented)) > 1
     assert not is_sampled(segmented)
+
+
+@pytest.mark.parametrize("divisor", [COLUMNS, COLUMNS - 1, 7.5])
+def test_a_sum_divided_by_another_number_is_no_mean(divisor: float):
+    x = torch.randn(ROWS, COLUMNS)
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        about = fd.ops.sum(given, [1], True) / divisor
+        away = given - about
+        fd.add_output(fd.ops.sum(away * away, [1]))
+        fd.add_output(about)
+    segmented = segment_for(fd, x, IDLE)
+    assert is_sampled(segmented) == (divisor == COLUMNS)
+    for got, want in zip(run_segmented(segmented, [x]), interpret(fd.fusion, [x]), strict=True):
+        torch.testing.assert_close(got, want)

@@ -12,7 +12,7 @@ import pytest
 
 from fuser.ir.builder import FusionBuilder
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import Extern, Permute, Pointwise, Value
+from fuser.ir.nodes import Extern, Permute, Pointwise, Scatter, ScatterForm, Value
 from fuser.ir.strided import Strided, row_major
 from fuser.ir.types import TensorType
 from fuser.segmenter import Segment, SegmentedFusion, place_updates, segment
@@ -77,6 +77,22 @@ def test_a_reader_that_needs_the_new_value_keeps_the_old_one(builder: FusionBuil
     assert update.refusal == f"the old {x} is read by what needs {y}"
     assert update.bytes_copied == 2 * 64
     assert after.memory[y].base is y
+
+
+def test_a_scatter_in_place_is_in_no_other_updates_way(builder: FusionBuilder) -> None:
+    """It stores to the buffer that it reads."""
+    x, z = builder.input(SQUARE), builder.input(SQUARE)
+    index = builder.input(TensorType(DataType.Int, (4,)))
+    (data,) = builder.add(one(z))
+    added = Scatter(data, index, z, 0, "index_add", ScatterForm.IN_PLACE)
+    (scattered,) = builder.add(added)
+    (y,) = builder.add(one(x))
+    builder.output(y, x)
+    builder.output(scattered)
+    after = placed(builder)
+    assert [update.refusal for update in after.updates] == [None]
+    names = [str(value) for kernel in after.segments for value in kernel.stores]
+    assert names.index(str(data)) < names.index(str(scattered))
 
 
 def test_what_the_schedule_refuses_is_copied(builder: FusionBuilder) -> None:

@@ -1,7 +1,7 @@
 """Index arithmetic: affine sums over loop axes, with quotients and remainders where it must divide.
 
 Everything is exact on concrete sizes. `divide` simplifies by bounds, so a view whose factors nest
-leaves no division behind; `index_cuts` finds where an axis, cut in two, removes one.
+leaves no division behind; `cuts.clean_cut` finds where an axis, cut in two, removes one.
 """
 
 from __future__ import annotations

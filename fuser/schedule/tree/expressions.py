@@ -90,12 +90,12 @@ def leaves(expression: Expression) -> Iterator[Leaf]:
     rest = [expression]
     while rest:
         match part := rest.pop():
-            case Convert():
-                rest.append(part.of)
-            case Call():
-                rest.extend(reversed(part.args))
             case Ref() | Literal() | SizeValue() | IndexValue():
                 yield part
+            case Call():
+                rest.extend(reversed(part.args))
+            case Convert():
+                rest.append(part.of)
             case _:
                 assert_never(part)
 
