@@ -76,11 +76,20 @@ def _of_real_numbers(decomposition: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _at_one_place_too(index_add: Callable[..., Any]) -> Callable[..., Any]:
-    """A decomposition of `index_add` to which an index without dimensions is a list of one place:
-    by torch's, the dimension goes that the source has for it."""
+    """A decomposition of `index_add`, where a tensor is without dimensions; otherwise, it stays: of
+    indices that are known not to count from the end, torch adds in a tenth of the time that its
+    decomposition, an `index_put`, takes.
+
+    An index without dimensions is a list of one place: by torch's, the dimension goes that the
+    source has for it.
+    """
 
     def decomposed(x: torch.Tensor, dim: int, index: torch.Tensor, *args: Any, **of: Any) -> Any:
-        return index_add(x, dim, index if index.dim() else index.reshape(1), *args, **of)
+        if not x.dim():
+            return index_add(x, dim, index.reshape(1), *args, **of)
+        if not index.dim():
+            return torch.index_add(x, dim, index.reshape(1), *args, **of)
+        return NotImplemented
 
     return decomposed
 

@@ -141,6 +141,14 @@ def test_parts_are_written_in_place(function: Function, laid: str, made: list[ob
     assert len(made) == 1
 
 
+def test_what_is_added_at_an_index_is_added_by_torchs_operation_of_that(
+    made: list[object],
+) -> None:
+    """An `index_put` that adds takes ten times as long."""
+    compared(added_at_an_index, cache(), key())
+    assert made == [torch.ops.aten.index_add_.default]
+
+
 @pytest.mark.parametrize("function", [at_places, of_a_slice, of_two_parts])
 def test_of_open_sizes(function: Function, made: list[object]) -> None:
     compared(function, cache(), key(), dynamic=True)
