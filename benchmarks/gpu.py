@@ -4,11 +4,12 @@
 
 A row is a case of `cases.py`. `gpu_steps.py` says in which order they are measured: fuser and a
 copy of all cases first, then the peers, those of long rows first, until the budget of seconds is
-used up. What there was no time for is listed. After each case the files of results are written
-anew. Columns are those of `cpu.py`, with one regime: torch's allocator keeps what is freed, so that
-nobody pays for memory. The read beside cases that write little is torch's sum of a float tensor.
-Liger's cross entropy asks the GPU for a number before it launches, so what the host takes after
-that is in its time.
+used up. What there was no time for is listed. All of it is done by a process that this one starts,
+and starts anew where a kernel breaks the device, or never ends (`restarts.py`). After each case the
+files of results are written anew. Columns are those of `cpu.py`, with one regime: torch's allocator
+keeps what is freed, so that nobody pays for memory. The read beside cases that write little is
+torch's sum of a float tensor. Liger's cross entropy asks the GPU for a number before it launches,
+so what the host takes after that is in its time.
 
 Every call takes the next of several copies of the inputs, and its results are kept until that copy
 comes round again, so that a call finds nothing of its own in the cache: together they are at least
@@ -24,18 +25,22 @@ Its times mean nothing; it shows that cases, checks and table hold together.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from case import Case
 from cases import by_importance, cases, small
+from gpu_log import Log
 from gpu_steps import DRY, GPU, Found, Place, carry_out, steps
 from harness import RESULTS, Goal, Measured, description, machine, save, write
-from host_time import Execute, measure_execute
+from host_time import Execute
 from liger import HAS_LIGER
 from picture import draw
 from report import (
@@ -46,6 +51,12 @@ from report import (
     row_table,
     short_table,
 )
+from restarts import supervised
+
+from fuser.runtime.cuda.driver import device_arch
+
+COMPILERS = 8
+"""Kernels that are compiled at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +68,7 @@ class Options:
     only: str
     dry_run: bool
     no_save: bool
+    progress: Path | None = None
 
     @property
     def is_kept(self) -> bool:
@@ -72,6 +84,7 @@ def options() -> Options:
     parser.add_argument("--only", default="", help="cases whose name contains this; not saved")
     parser.add_argument("--dry-run", action="store_true", help="small sizes, without a GPU")
     parser.add_argument("--no-save", action="store_true", help="print only")
+    parser.add_argument("--progress", type=Path, help=argparse.SUPPRESS)  # of the process at work
     return Options(**vars(parser.parse_args()))
 
 
@@ -154,16 +167,31 @@ def facts_of(place: Place) -> dict[str, str]:
     return machine() | {"gpu": torch.cuda.get_device_name(), "cuda": str(torch.version.cuda)}
 
 
+def compile_ahead(found: Sequence[Case], arch: str, log: Log) -> None:
+    """Compile the kernels of all cases, many at a time; what fails is said when it is needed."""
+
+    def compile_case(case: Case) -> None:
+        with contextlib.suppress(Exception):
+            for kernel in case.definition().plan(case.meta_inputs(), target=f"cuda:{arch}").kernels:
+                kernel.compile()
+
+    with ThreadPoolExecutor(COMPILERS) as pool:
+        for case, _ in zip(found, pool.map(compile_case, found), strict=True):
+            log.begin("compiled ahead", str(case))
+
+
 def measure_all(given: Options, place: Place, keep: Callable[[Report], None]) -> Report:
     """Every step for every case, as far as there is time; `keep` is handed what was found so far,
     after each case."""
     end = time.monotonic() + given.budget
-    facts = facts_of(place)
-    execute = None if place.is_dry else measure_execute("cuda", given.rounds)
-    found = {str(case): Found(case) for case in wanted(given)}
+    facts, log = facts_of(place), Log.of(given.progress)
+    if not place.is_dry:
+        compile_ahead(wanted(given), device_arch(0), log)
+    execute = None if place.is_dry else log.execute(given.rounds)
+    found = {str(case): log.known(Found(case)) for case in wanted(given)}
     order = [str(case) for case in by_importance([each.case for each in found.values()])]
     missing: dict[str, list[str]] = {}
-    rows: dict[str, Row] = {}
+    rows = {name: each.row(place) for name, each in found.items() if each.done}
 
     def left() -> float:
         return end - time.monotonic()
@@ -179,8 +207,9 @@ def measure_all(given: Options, place: Place, keep: Callable[[Report], None]) ->
             row = rows[str(each.case)] = each.row(place)
             print(f"{given.budget - left():.0f} s, {step}: {line(row)}", flush=True)
             keep(so_far(f"{step}, after {each.case}"))
+            log.done(each)
 
-        missing[step.name] = carry_out(step, found, order, left, note)
+        missing[step.name] = carry_out(log.begun(step), found, order, left, note)
     return so_far()
 
 
@@ -203,6 +232,11 @@ def main() -> int:
     place = DRY if given.dry_run else GPU
     if not place.is_dry and not torch.cuda.is_available():
         sys.exit("benchmarks/gpu.py needs a CUDA device, and torch sees none")
+    if not place.is_dry and given.progress is None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "progress"
+            again = [sys.executable, __file__, *sys.argv[1:], "--progress", str(path), "--budget"]
+            return supervised(lambda left: [*again, f"{left:.1f}"], path, given.budget)
     report = measure_all(given, place, lambda found: keep_files(given, found))
     keep_files(given, report)
     print("\n" + report.text())

@@ -24,7 +24,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -51,6 +51,9 @@ FEWEST_SECONDS = 5
 LEAST_FOR_BENCHMARKS = 270
 LAST_CASE = 35
 """Seconds that the benchmarks may take to begin, for the case they started last, and to draw."""
+LAST_WORDS = 15
+"""Seconds in which pytest says what has failed until it was interrupted: it waits 10 for those of
+its processes that do not end."""
 WORKERS = 6
 """Processes for the tests: each compiles on a core of its own."""
 NO_DEVICE = "Device not supported"
@@ -59,29 +62,34 @@ NO_DEVICE = "Device not supported"
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A command, and how many seconds it may take. Where its output has the words `excused`, it was
-    left out. `paced` ones are told their time, and get all that is left."""
+    """A command, and how many seconds it may take; in the `last_words` of them it is interrupted.
+    Where its output has the words `excused`, it was left out. `paced` ones are told their time, and
+    get all that is left."""
 
     name: str
     command: tuple[str, ...]
     seconds: float
     paced: bool = False
     excused: str = ""
+    last_words: float = 0
 
     def within(self, seconds: float) -> Stage:
         """The same, with no more time than there is."""
         left = seconds if self.paced else seconds - LEAST_FOR_BENCHMARKS
         limit = min(self.seconds, left)
         pace = ("--budget", f"{max(limit - LAST_CASE, 0):.0f}") if self.paced else ()
-        return Stage(self.name, (*self.command, *pace), limit, excused=self.excused)
+        return replace(self, command=(*self.command, *pace), seconds=limit, paced=False)
 
 
 def stages(results: Path, stem: str) -> list[Stage]:
     """The stages in order."""
     python = sys.executable
     shared = ("-n", str(WORKERS)) if is_installed("xdist") else ()
-    tests = (python, "-m", "pytest", "-q", "-m", "gpu", *shared, *gpu_tests())
-    found = [Stage("tests", tests, 150)]
+    # One whose kernel never ends: its process is ended, and xdist starts another.
+    limit = ("--timeout", "60", "--timeout-method", "thread")
+    limited = limit if is_installed("pytest_timeout") else ("-o", "faulthandler_timeout=60")
+    tests = (python, "-m", "pytest", "-q", "-m", "gpu", *shared, *limited, *gpu_tests())
+    found = [Stage("tests", tests, 150, last_words=LAST_WORDS)]
     found += [
         Stage(f"{name} repro", (python, f"repros/{script}.py", *ON_GPU), 40)
         for name, script in REPROS.items()
@@ -157,9 +165,13 @@ def _output_of(stage: Stage, say: Callable[[str], None]) -> int | None:
     def end() -> None:
         if process.poll() is None:
             late.set()
+            if stage.last_words:
+                process.send_signal(signal.SIGINT)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(stage.last_words)
         _kill(process.pid)
 
-    timer = threading.Timer(stage.seconds, end)
+    timer = threading.Timer(max(stage.seconds - stage.last_words, 0), end)
     timer.start()
     try:
         assert process.stdout is not None

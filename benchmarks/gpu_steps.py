@@ -16,6 +16,7 @@ import dataclasses
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from case import Case, Peer
@@ -50,7 +51,8 @@ DRY = Place("cpu", "emulator")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is known of a case so far. `fd` is its definition, whose kernels are compiled."""
+    """What is known of a case so far. `fd` is its definition, whose kernels are compiled; `done`,
+    the names of the steps it has been through."""
 
     case: Case
     fd: FusionDefinition | None = None
@@ -59,6 +61,21 @@ class Found:
     measured: Mapping[str, Measured] = field(default_factory=dict[str, Measured])
     notes: Sequence[str] = ()
     failure: str = ""
+    done: frozenset[str] = frozenset()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What another process may go on from."""
+        names = ("error", "host_seconds", "measured", "notes", "failure", "done")
+        return {name: getattr(self, name) for name in names}
+
+    def after_end_in(self, step: str, why: str) -> Found:
+        """The same, where a process ended in a step: a failure, or of peers a note."""
+        done = self.done | {step}
+        if self.measured:
+            notes = [*self.notes, f"{step} left out: {why}"]
+            return dataclasses.replace(self, notes=notes, done=done)
+        return dataclasses.replace(self, failure=why, done=done)
 
     @property
     def ratios(self) -> dict[str, float]:
@@ -109,13 +126,14 @@ def carry_out(
     missing: list[str] = []
     for name in order:
         known = found[name]
-        if not step.wanted(known):
+        if step.name in known.done or not step.wanted(known):
             continue
         before = left()
         if before < (statistics.mean(taken) if taken else step.guess):
             missing.append(name)
             continue
-        found[name] = step.measure(known)
+        measured = step.measure(known)
+        found[name] = dataclasses.replace(measured, done=known.done | {step.name})
         taken.append(before - left())
         keep(found[name])
     return missing
@@ -123,7 +141,7 @@ def carry_out(
 
 def steps(place: Place, rounds: int) -> list[Step]:
     """The steps in order."""
-    has_figures: Callable[[Found], bool] = lambda found: found.fd is not None  # noqa: E731
+    has_figures: Callable[[Found], bool] = lambda found: bool(found.fd or found.measured)  # noqa: E731
     peer_rounds = min(rounds, PEER_ROUNDS)
 
     def peers_of(ways: Callable[[Case], dict[str, Peer]]) -> Callable[[Found], Found]:
@@ -133,7 +151,7 @@ def steps(place: Place, rounds: int) -> list[Step]:
         "fuser and a copy",
         1.5,
         lambda found: measure_own(found, place, rounds),
-        lambda found: found.fd is None and not found.failure,
+        lambda found: not found.measured and not found.failure,
     )
     called = Step("eager and Liger", 1, peers_of(lambda case: eager(case, place)), has_figures)
     if place.is_dry:
@@ -206,8 +224,8 @@ def measure_peers(found: Found, ways: Mapping[str, Peer], place: Place, rounds: 
 def _peers(
     found: Found, ways: Mapping[str, Peer], place: Place, rounds: int
 ) -> tuple[dict[str, Measured], list[str]]:
-    case, fd = found.case, found.fd
-    assert fd is not None
+    case = found.case
+    fd = found.fd or case.definition()
     forget_compiled()
     inputs = case.inputs()
     calls: dict[str, Call] = {}

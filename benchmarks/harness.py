@@ -189,9 +189,14 @@ def save(
 
 def write(path: Path, text: str) -> None:
     """Write a file, and its folder; whoever is cut off meanwhile leaves the one that was there."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """As `write`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}")
-    unfinished.write_text(text)
+    unfinished.write_bytes(content)
     unfinished.replace(path)
 
 

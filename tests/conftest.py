@@ -24,8 +24,11 @@ import torch
 from hypothesis import settings
 
 from fuser.runtime.emulator import Sanitizer
+from tests import broken_device
 from tests.covering import covering
 from tests.runtime.emulator.sanitized_plan import usable
+
+pytest_runtest_protocol = broken_device.pytest_runtest_protocol
 
 # Where there is no CUDA, torch keeps every seed for it, with a traceback that takes 0.5 ms to make.
 seed_torch = torch.manual_seed if torch.cuda.is_available() else torch.default_generator.manual_seed

@@ -306,6 +306,13 @@ def test_a_stage_whose_time_is_up_ends_with_all_it_started(
     assert "begun\n" in (tmp_path / "log").read_text()
 
 
+def test_a_stage_whose_time_is_up_says_what_it_has_to_say(tmp_path: Path) -> None:
+    child = "import time\ntry: time.sleep(600)\nexcept KeyboardInterrupt: print('2 failed')"
+    stage = dataclasses.replace(python_stage(child, seconds=14), last_words=10)
+    assert gpu_all.run(stage, tmp_path / "log")[2] == "FAILED, not done after 14 s"
+    assert "\n2 failed\n" in (tmp_path / "log").read_text()
+
+
 def test_the_stages_are_all_there() -> None:
     planned = gpu_all.stages(Path("folder"), "gpu-now")
     names = [stage.name for stage in planned]

@@ -630,32 +630,36 @@ FUSER_DEVICE unsigned int shared_address(const void* at) {
 template <int piece, int N, typename T>
 FUSER_DEVICE void copy_ahead(T* to, const T* at) {
   constexpr int bytes = piece * sizeof(T) < 16 ? piece * sizeof(T) : 16;
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   if constexpr (bytes >= 4) {
-    const unsigned int place = shared_address(to);
     const char* from = reinterpret_cast<const char*>(at);
 #pragma unroll
     for (int i = 0; i < N * (int)sizeof(T); i += bytes) {
+#ifdef FUSER_EMULATOR
+      FUSER_COPY_LATER(reinterpret_cast<char*>(to) + i, from + i, bytes);
+#else
+      const unsigned int place = shared_address(to) + i;
       if constexpr (bytes == 16) {
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place + i), "l"(from + i)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from + i)
                      : "memory");
       } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place + i), "l"(from + i),
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from + i),
                      "n"(bytes)
                      : "memory");
       }
-    }
-    return;
-  }
 #endif
-  T lanes[N];
-  load_pieces<piece>(lanes, at);
-  store_pieces<piece>(lanes, to);
+    }
+  } else {
+    T lanes[N];
+    load_pieces<piece>(lanes, at);
+    store_pieces<piece>(lanes, to);
+  }
 }
 
 //@ wait_for_copies: FUSER_DEVICE
 FUSER_DEVICE void wait_for_copies() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#ifdef FUSER_EMULATOR
+  FUSER_WAIT_FOR_COPIES();
+#else
   asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
 }

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 SOURCES = Path(__file__).parent
 _STACK = "-DFUSER_STACK_BYTES=65536"
+_CHECKED = "-fsanitize=alignment"
+"""The one check of memory that needs no sanitizer's library: the runtime has what it calls."""
+
 _ALIGNED = r"(?:(?:alignas|__align__)\s*\([^)]*\)\s*)?"
 _DYNAMIC_SHARED = re.compile(
     rf"{_ALIGNED}\bextern\s+{_ALIGNED}__shared__\s+{_ALIGNED}([^;\[]+?)\s*(\w+)\s*\[\s*\]\s*;"
@@ -161,7 +164,7 @@ def _build(source: str, kernel: str) -> EmulatedKernel:
     _runtime()
     # Hidden: functions of two kernels may have one name, and their variables would be shared.
     # Without guards of statics: the fibers are one thread, and guards would be from C++'s library.
-    flags = (*kernel_flags(), "-fvisibility=hidden", "-fno-threadsafe-statics")
+    flags = (*kernel_flags(), "-fvisibility=hidden", "-fno-threadsafe-statics", _CHECKED)
     text, linked = emulator_text(source, kernel), compiler_or_raise().without_language_libraries()
 
     def make() -> bytes:

@@ -124,6 +124,9 @@ inline Word either(Word a, Word b) { return a | b; }
   FUSER_AT("mbarrier.try_wait", false, emulator::await_bytes(site, barrier, parity))
 #define FUSER_SEND_ACROSS(to, word, barrier, rank) \
   FUSER_AT("st.async", false, emulator::send_across(site, to, word, barrier, rank))
+#define FUSER_COPY_LATER(to, from, bytes) \
+  FUSER_AT("cp.async", false, emulator::copy_later(site, {to, from, bytes}))
+#define FUSER_WAIT_FOR_COPIES() emulator::make_copies()
 #define __trap() emulator::fail("__trap", __LINE__, "the kernel trapped")
 #define assert(condition) \
   ((condition) ? (void)0 : emulator::fail("assert", __LINE__, #condition))
@@ -200,6 +203,23 @@ inline void __threadfence() { emulator::fence(); }
 
 template <typename T>
 T __ldcg(const T* at) { return *at; }
+
+namespace emulator {
+
+// Here, so that sanitizers watch these accesses of the kernel.
+inline void make_copies() {
+  for (Copy copy; next_copy(copy);) {
+    if (copy.bytes == 16) {
+      __builtin_memcpy(copy.to, copy.from, 16);
+    } else if (copy.bytes == 8) {
+      __builtin_memcpy(copy.to, copy.from, 8);
+    } else {
+      __builtin_memcpy(copy.to, copy.from, 4);
+    }
+  }
+}
+
+}  // namespace emulator
 
 #include "cuda_math.h"
 

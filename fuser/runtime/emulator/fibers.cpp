@@ -17,6 +17,9 @@ namespace {
 constexpr unsigned int max_threads = 1024;
 constexpr unsigned int max_cluster = 16;
 constexpr unsigned int warp = 32;
+constexpr unsigned int max_barriers = 16;
+constexpr unsigned long max_static_bytes = (48 << 10) + 128;  // and what keeps the section
+constexpr unsigned long max_shared_bytes = 227 << 10;
 
 // passing: ready, once nobody else is. teamed: waits for its team. gathered: for the cluster.
 // awaiting: for bytes that a barrier in shared memory expects.
@@ -39,6 +42,8 @@ struct Thread {
   unsigned int team;  // how many threads its team has, while it is teamed
   const void* awaited;  // the barrier, while it is awaiting
   bool phase;           // and the parity of its phase
+  Copy* copies;         // those on their way, and how many there are, and have room
+  unsigned int begun, room;
 };
 
 // A barrier in static shared memory, for which other blocks of the cluster have bytes.
@@ -163,18 +168,17 @@ bool block_met() {
   return true;
 }
 
-// Lets a team go on if all its live threads wait at one barrier.
+// Lets a team go on if all its threads wait at one barrier. It counts those that come: of a thread
+// that has ended, a barrier of the whole block knows, but not one that is told how many there are.
 bool team_met(const Thread& member) {
   const unsigned int team = member.team, first = number_of(member) / team * team;
-  for (unsigned int i = first; i < first + team && i < thread_count; ++i) {
+  for (unsigned int i = first; i < first + team; ++i) {
     const Thread& other = block->threads[i];
-    if (other.state == done) continue;
     if (other.state != teamed || other.team != team || !same(*other.site, *member.site)) {
       return false;
     }
   }
-  for (unsigned int i = first; i < first + team && i < thread_count; ++i) {
-    if (block->threads[i].state != teamed) continue;
+  for (unsigned int i = first; i < first + team; ++i) {
     wake(block->threads[i]);
     --block->teamed;
   }
@@ -306,9 +310,6 @@ Thread* next_thread() {
 void check_meetings_after_exit(const Thread& gone) {
   block_met();
   cluster_met();
-  for (unsigned int i = 0; i < thread_count && block->teamed > 0; ++i) {
-    if (block->threads[i].state == teamed) team_met(block->threads[i]);
-  }
   Thread* first = warp_of(gone);
   for (unsigned int lane = 0; lane < warp && exists(first, lane); ++lane) {
     if (first[lane].state == waiting && first[lane].mask != block_mask) lanes_met(first[lane]);
@@ -394,6 +395,7 @@ void begin(Block& starting, unsigned int number) {
     stacks.prepare(thread.context, number * thread_count + i, thread_main);
     thread.state = ready;
     thread.fenced = false;
+    thread.begun = 0;
     thread.index = {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
     races::begin(thread.context, i);
   }
@@ -497,6 +499,13 @@ Word shuffle(const Site& site, unsigned int mask, Word value, unsigned int sourc
 
 void meet_team(const Site& site, unsigned int threads) {
   Thread& thread = *current;
+  const unsigned int team = number_of(thread) / threads;
+  if (threads % warp != 0 || (team + 1) * threads > thread_count) {
+    fail(site.operation, site.line, "a team is whole warps, all of them of the block");
+  }
+  if (team + 1 >= max_barriers) {
+    fail(site.operation, site.line, "a block has 16 barriers, one of which is its own");
+  }
   thread.site = &site;
   thread.team = threads;
   thread.state = teamed;
@@ -556,6 +565,29 @@ void send_across(const Site& site, void* to, Word value, void* barrier, unsigned
   change(other, barrier, place_in(other, barrier), held);
 }
 
+void copy_later(const Site& site, const Copy& copy) {
+  const auto to = reinterpret_cast<unsigned long>(copy.to);
+  const auto from = reinterpret_cast<unsigned long>(copy.from);
+  if (copy.bytes != 4 && copy.bytes != 8 && copy.bytes != 16) {
+    fail(site.operation, site.line, "a copy is of 4, 8 or 16 bytes");
+  }
+  if ((to | from) % copy.bytes != 0) {
+    fail(site.operation, site.line, "a copy from or to where its bytes are not aligned");
+  }
+  Thread& thread = *current;
+  if (thread.begun == thread.room) {
+    thread.room = 2 * thread.room + 16;
+    thread.copies = static_cast<Copy*>(realloc(thread.copies, thread.room * sizeof(Copy)));
+  }
+  thread.copies[thread.begun++] = copy;
+}
+
+bool next_copy(Copy& copy) {
+  if (current->begun == 0) return false;
+  copy = current->copies[--current->begun];
+  return true;
+}
+
 unsigned int lane() { return number_of(*current) % warp; }
 
 void pass(const Site& site) {
@@ -579,6 +611,23 @@ void fail(const char* operation, int line, const char* reason) {
 
 }  // namespace emulator
 
+#if !defined(FUSER_ASAN) && !defined(FUSER_TSAN)
+// What kernels call before an access that is not aligned as its type is: `-fsanitize=alignment`
+// without a sanitizer's library. A GPU ends the launch there, and all that its context does later.
+struct MisalignedAccess {
+  const char* file;
+  unsigned int line, column;
+  const void* type;
+  unsigned char log_alignment, kind;
+};
+extern "C" void __ubsan_handle_type_mismatch_v1(const MisalignedAccess* access, unsigned long at) {
+  char text[80];
+  snprintf(text, sizeof text, "an access %lu bytes past a multiple of the %u it is aligned to",
+           at % (1ul << access->log_alignment), 1u << access->log_alignment);
+  emulator::fail("memory", static_cast<int>(access->line), text);
+}
+#endif
+
 extern "C" int fuser_emulator_launch(const emulator::Kernel* kernel, const emulator::Launch* launch,
                                      void** arguments, char* message, unsigned long size) {
   using namespace emulator;
@@ -591,11 +640,20 @@ extern "C" int fuser_emulator_launch(const emulator::Kernel* kernel, const emula
   gridDim = dim3(launch->grid[0], launch->grid[1], launch->grid[2]);
   blockDim = dim3(launch->block[0], launch->block[1], launch->block[2]);
   thread_count = blockDim.x * blockDim.y * blockDim.z;
+  const unsigned long declared = kernel->shared_end - kernel->shared_begin;
+  if (declared > max_static_bytes || declared + launch->shared_bytes > max_shared_bytes) {
+    snprintf(message, size, "%lu bytes of shared memory in the text, and %u more", declared,
+             launch->shared_bytes);
+    return failed;
+  }
   races::launch_begins(scheduler);
-  for (unsigned int z = 0; z < gridDim.z && status == finished; ++z) {
-    for (unsigned int y = 0; y < gridDim.y && status == finished; y += launch->cluster) {
-      for (unsigned int x = 0; x < gridDim.x && status == finished; ++x) run_cluster(x, y, z);
-    }
+  // Blocks run in no order: what needs one takes its number when it begins.
+  const unsigned int parts = gridDim.y / launch->cluster;
+  const unsigned long clusters = 1ul * gridDim.x * parts * gridDim.z;
+  for (unsigned long i = 0; i < clusters && status == finished; ++i) {
+    const unsigned long at = launch->order & reversed ? clusters - 1 - i : i;
+    const unsigned long row = at / gridDim.x;
+    run_cluster(at % gridDim.x, row % parts * launch->cluster, row / parts);
   }
   races::launch_ends();
   for (Block& each : blocks) {

@@ -77,6 +77,16 @@ void send_across(const Site& site, void* to, Word value, void* barrier, unsigned
 // Waits for all live lanes of `mask`, and returns what lane `source` gave.
 Word shuffle(const Site& site, unsigned int mask, Word value, unsigned int source);
 
+// A copy to shared memory on its way: it is made when the thread waits for those it has begun, so
+// that what is read before is what was there.
+struct Copy {
+  void* to;
+  const void* from;
+  int bytes;
+};
+void copy_later(const Site& site, const Copy& copy);
+bool next_copy(Copy& copy);  // takes one of those that this thread has begun, if there are any
+
 unsigned int lane();
 void pass(const Site& site);  // lets the other threads run
 void fence();                // __threadfence: from here on, atomics of this thread order memory

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from fuser.codegen import KernelSource
 from fuser.runtime.emulator import ThreadOrder, build
 from fuser.runtime.kernels.kernel import Launcher, as_c, c_types
@@ -14,6 +16,7 @@ def emulated_launcher(source: KernelSource, order: ThreadOrder) -> Launcher:
     """
     kernel = build(source.code, source.name)
     given, types = source.launch, c_types(source)
+    assert math.prod(given.block) <= given.max_threads, "more threads than the text has bounds for"
 
     def launch(*numbers: object) -> None:
         kernel.launch(

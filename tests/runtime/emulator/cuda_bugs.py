@@ -128,6 +128,26 @@ extern "C" __global__ void endless(const float* x, float* y) {
   while (atomicAdd(y, 0) == 0) __nanosleep(100);  // HERE
 }"""
 
+MISALIGNED_VECTOR = """
+extern "C" __global__ void misaligned(const float* x, float* y) {
+  if (threadIdx.x >= 15) return;
+  const float4 value = *reinterpret_cast<const float4*>(x + 4 * threadIdx.x + 1);  // HERE
+  y[threadIdx.x] = value.x + value.y + value.z + value.w;
+}"""
+
+LARGE_SHARED = """
+extern "C" __global__ void large(const float* x, float* y) {
+  __shared__ float s[12352];
+  s[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  y[threadIdx.x] = s[63 - threadIdx.x];
+}"""
+
+FIRST_BLOCK_IS_LAST = """
+extern "C" __global__ void order(const float* x, float* y) {
+  y[threadIdx.x] = threadIdx.x == 0 ? blockIdx.x : x[threadIdx.x];
+}"""
+
 # -- what only a sanitizer sees --------------------------------------------------------------------
 
 PAST_THE_INPUT = """
@@ -184,13 +204,6 @@ extern "C" __global__ void past_local(const float* x, float* y) {
   float values[8];
   for (int i = 0; i < 8; ++i) values[i] = x[i];
   y[threadIdx.x] = values[threadIdx.x / 7];  // HERE
-}"""
-
-MISALIGNED_VECTOR = """
-extern "C" __global__ void misaligned(const float* x, float* y) {
-  if (threadIdx.x >= 15) return;
-  const float4 value = *reinterpret_cast<const float4*>(x + 4 * threadIdx.x + 1);  // HERE
-  y[threadIdx.x] = value.x + value.y + value.z + value.w;
 }"""
 
 LOST_UPDATES = """

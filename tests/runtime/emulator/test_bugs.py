@@ -10,6 +10,7 @@ import re
 import pytest
 import torch
 
+from fuser.codegen.target import CUDA
 from fuser.errors import FuserError
 from fuser.runtime.cpu.toolchain import find_compiler
 from fuser.runtime.emulator import EmulatorDeadlockError, EmulatorFailureError, ThreadOrder
@@ -132,6 +133,61 @@ def test_different_masks_are_a_deadlock_of_their_line(order: ThreadOrder) -> Non
     assert isinstance(error, EmulatorDeadlockError)
     (line,) = lines_of(source)
     assert f"wait at __any_sync, line {line}" in str(error)
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+
+@ORDERS
+def test_an_access_that_is_not_aligned_is_a_failure_of_its_line(order: ThreadOrder) -> None:
+    error = error_of(cuda_bugs.MISALIGNED_VECTOR, order)
+    assert isinstance(error, EmulatorFailureError)
+    (line,) = lines_of(cuda_bugs.MISALIGNED_VECTOR)
+    assert f"line {line}: memory: an access 4 bytes past a multiple of the 16" in str(error)
+
+
+@ORDERS
+def test_more_shared_memory_than_a_text_may_declare_is_a_failure(order: ThreadOrder) -> None:
+    error = error_of(cuda_bugs.LARGE_SHARED, order)
+    assert "bytes of shared memory in the text" in str(error)
+    run(cuda_bugs.LARGE_SHARED.replace("12352", "12288"), order)
+
+
+def test_blocks_run_in_both_orders() -> None:
+    x, y = run(cuda_bugs.FIRST_BLOCK_IS_LAST, ThreadOrder.RUN_AHEAD, blocks=3)
+    assert y[0] == 2
+    x, y = run(cuda_bugs.FIRST_BLOCK_IS_LAST, ThreadOrder.REVERSED, blocks=3)
+    assert y[0] == 0
+    assert torch.equal(y[1:], x[1:])
+
+
+# -- copies ahead ----------------------------------------------------------------------------------
+
+
+def copied(body: str, order: ThreadOrder) -> tuple[torch.Tensor, torch.Tensor]:
+    library = CUDA.library.text(["FUSER_DEVICE", "copy_ahead", "wait_for_copies"])
+    source = f"""{library}
+extern "C" __global__ void copied(const float* x, float* y) {{
+  extern __shared__ __align__(16) unsigned char row_memory[];
+  float* const own = reinterpret_cast<float*>(row_memory) + threadIdx.x * 2;
+  {body}
+}}"""
+    return run(source, order)
+
+
+@ORDERS
+def test_copies_are_there_once_they_are_waited_for(order: ThreadOrder) -> None:
+    copy = "copy_ahead<1, 1>(own, x + threadIdx.x);"
+    x, y = copied(f"{copy} wait_for_copies(); y[threadIdx.x] = *own;", order)
+    assert torch.equal(y, x)
+    x, y = copied(f"{copy} y[threadIdx.x] = *own; wait_for_copies();", order)
+    assert y.isnan().all()
+
+
+@ORDERS
+def test_copies_are_aligned(order: ThreadOrder) -> None:
+    with pytest.raises(EmulatorFailureError, match=r"cp\.async: .* not aligned"):
+        copied("copy_ahead<2, 2>(own, x + 1);", order)
 
 
 # -- traps and endless waiting ---------------------------------------------------------------------

@@ -12,6 +12,7 @@ from fuser.runtime.cpu.toolchain import find_compiler
 from fuser.runtime.cuda.nvrtc import compile_cubin
 from fuser.runtime.emulator import (
     EmulatorDeadlockError,
+    EmulatorFailureError,
     Sanitizer,
     ThreadOrder,
     build,
@@ -119,9 +120,23 @@ def test_the_same_text_compiles(arch: str):
 
 
 @ORDERS
-def test_threads_that_have_ended_are_not_waited_for(order: ThreadOrder):
-    _, y = run(LEFT, 2, order)
-    assert torch.equal(y.sum(1), torch.full((TEAMS,), 32.0))
+def test_threads_that_have_ended_do_not_come(order: ThreadOrder):
+    """A barrier that is told how many threads meet waits for so many."""
+    with pytest.raises(EmulatorDeadlockError, match=r"bar\.sync.*threads 32-63 have ended"):
+        run(LEFT, 2, order)
+
+
+@ORDERS
+def test_a_block_has_no_more_teams_than_barriers(order: ThreadOrder):
+    def meet(teams: int) -> None:
+        source = text("meet_team<1>();\n}}", 1)
+        build(source, "teams").launch(
+            (1, 1, 1), (32, teams, 1), [ctypes.c_void_p()] * 2, order=order
+        )
+
+    meet(15)
+    with pytest.raises(EmulatorFailureError, match="16 barriers"):
+        meet(16)
 
 
 @ORDERS
