@@ -40,13 +40,20 @@ def explained_calls(*, prefix: str = "", but: Collection[str] = ()) -> Callable[
 
 
 def explained(name: str, method: Callable[P, Result]) -> Callable[P, Result]:
-    """A method that raises CallError where it is called with arguments that it does not take."""
+    """A method that raises CallError where it is called with arguments that it does not take.
+
+    Errors of what is given to an execution name it, too, and not `execute`, which it stands on.
+    """
 
     @untraced
     @functools.wraps(method)
     def called(*args: P.args, **named: P.kwargs) -> Result:
         try:
             return method(*args, **named)
+        except FuserError as error:
+            if error.fields.get("operation") == "execute":
+                error.called(name)
+            raise
         except TypeError as error:
             reason = _misfit(method, args, named, error)
             if reason is None:
@@ -74,8 +81,6 @@ def _misfit(
     error: TypeError,
 ) -> str | None:
     """Why a method cannot be called so; None where an error came from within."""
-    if isinstance(error, FuserError):
-        return None
     if isinstance(error, UnknownKeywordError):
         return str(error)
     return _unfit(inspect.signature(method), args, named)
