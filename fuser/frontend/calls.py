@@ -27,6 +27,10 @@ class UnknownKeywordError(TypeError):
         super().__init__(f"got an unexpected keyword argument {name!r}")
 
 
+_STOOD_ON = ("execute", "plan")
+"""What other methods are made of; a definition has no operations of these names."""
+
+
 def explained_calls(*, prefix: str = "", but: Collection[str] = ()) -> Callable[[Class], Class]:
     """Decorates a class: its public methods are `explained`, those called often are left out."""
 
@@ -42,7 +46,7 @@ def explained_calls(*, prefix: str = "", but: Collection[str] = ()) -> Callable[
 def explained(name: str, method: Callable[P, Result]) -> Callable[P, Result]:
     """A method that raises CallError where it is called with arguments that it does not take.
 
-    Errors of what is given to an execution name it, too, and not `execute`, which it stands on.
+    Errors of what is given to an execution or a plan name it, too, and not what it stands on.
     """
 
     @untraced
@@ -51,7 +55,7 @@ def explained(name: str, method: Callable[P, Result]) -> Callable[P, Result]:
         try:
             return method(*args, **named)
         except FuserError as error:
-            if error.fields.get("operation") == "execute":
+            if error.fields.get("operation") in _STOOD_ON:
                 error.called(name)
             raise
         except TypeError as error:

@@ -298,6 +298,8 @@ def test_mistakes_are_named(monkeypatch: pytest.MonkeyPatch):
     for name in ("execute", "validate", "plan", "profile"):
         with pytest.raises(errors.ArgumentError, match=f"^{name}: device = 'meta': the inputs are"):
             getattr(fd, name)([x], device="meta")
+    with pytest.raises(errors.ArgumentError, match=r"^fec.get_cuda_kernel: device = 'meta'"):
+        fd.fec.get_cuda_kernel([x], device="meta")
     with pytest.raises(errors.InputKindError):
         fd.profile([1.0])
     with pytest.raises(errors.EmptyDefinitionError):
