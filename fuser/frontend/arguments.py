@@ -158,7 +158,8 @@ _OPTIONS: dict[Read[object], tuple[str, tuple[Category, ...]]] = {
 def data_type(operation: str, given: object) -> DataType:
     """A DataType. Raises ArgumentTypeError."""
     if not isinstance(given, DataType):
-        raise ArgumentTypeError(operation, "dtype", repr(given), "a DataType")
+        got = "DataType.Null, which is None" if given is None else repr(given)
+        raise ArgumentTypeError(operation, "dtype", got, "a DataType")
     return given
 
 

@@ -27,6 +27,10 @@ class UnknownKeywordError(TypeError):
         super().__init__(f"got an unexpected keyword argument {name!r}")
 
 
+_STOOD_ON = ("execute", "plan")
+"""What other methods are made of; a definition has no operations of these names."""
+
+
 def explained_calls(*, prefix: str = "", but: Collection[str] = ()) -> Callable[[Class], Class]:
     """Decorates a class: its public methods are `explained`, those called often are left out."""
 
@@ -40,13 +44,20 @@ def explained_calls(*, prefix: str = "", but: Collection[str] = ()) -> Callable[
 
 
 def explained(name: str, method: Callable[P, Result]) -> Callable[P, Result]:
-    """A method that raises CallError where it is called with arguments that it does not take."""
+    """A method that raises CallError where it is called with arguments that it does not take.
+
+    Errors of what is given to an execution or a plan name it, too, and not what it stands on.
+    """
 
     @untraced
     @functools.wraps(method)
     def called(*args: P.args, **named: P.kwargs) -> Result:
         try:
             return method(*args, **named)
+        except FuserError as error:
+            if error.fields.get("operation") in _STOOD_ON:
+                error.called(name)
+            raise
         except TypeError as error:
             reason = _misfit(method, args, named, error)
             if reason is None:
@@ -74,8 +85,6 @@ def _misfit(
     error: TypeError,
 ) -> str | None:
     """Why a method cannot be called so; None where an error came from within."""
-    if isinstance(error, FuserError):
-        return None
     if isinstance(error, UnknownKeywordError):
         return str(error)
     return _unfit(inspect.signature(method), args, named)

@@ -25,18 +25,19 @@ class IndexOps(OperationGroup):
         self,
         arg: Handle | None = None,
         index: Handle | None = None,
-        dim: int = 0,
+        dim: int | None = None,
         *,
         arg1: Handle | None = None,
     ) -> Handle:
         """torch.gather: element [i, j] is arg[index[i, j], j] for dim 0; sizes of `index`."""
-        return self._gather("gather", one_of("gather", arg=arg, arg1=arg1), index, dim)
+        data = one_of("gather", arg=arg, arg1=arg1)
+        return self._gather("gather", data, index, one_of("gather", dim=dim))
 
     def take_along_axis(
         self,
         arg: Handle | None = None,
         index: Handle | None = None,
-        dim: int = 0,
+        dim: int | None = None,
         *,
         arg1: Handle | None = None,
     ) -> Handle:
@@ -48,7 +49,7 @@ class IndexOps(OperationGroup):
         data = one_of("take_along_axis", arg=arg, arg1=arg1)
         if isinstance(index, Tensor) and index.dtype().is_floating:
             index = self._recorder.add("take_along_axis", Cast(index.value, DataType.Int))
-        return self._gather("take_along_axis", data, index, dim)
+        return self._gather("take_along_axis", data, index, one_of("take_along_axis", dim=dim))
 
     def select(self, arg: Handle, index: Operand, dim: int) -> Handle:
         """The slice of `arg` at one position along `dim`, which is removed; -1 is the last."""
@@ -62,13 +63,13 @@ class IndexOps(OperationGroup):
         arg: Handle | None = None,
         index: Handle | None = None,
         src: Operand | None = None,
-        dim: int = 0,
+        dim: int | None = None,
         *,
         arg1: Handle | None = None,
     ) -> Handle:
         """A copy of `arg` with `src` (a tensor or a number) written at `index` along `dim`."""
         data = one_of("scatter", arg=arg, arg1=arg1)
-        return self._scatter("scatter", data, index, src, dim)
+        return self._scatter("scatter", data, index, src, one_of("scatter", dim=dim))
 
     def scatter_add(self, arg: Handle, index: Handle, src: Handle, dim: int) -> Handle:
         """A copy of `arg` with the elements of `src` added at `index` along `dim`."""

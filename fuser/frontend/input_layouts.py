@@ -55,7 +55,10 @@ def described(
 ) -> tuple[tuple[int, ...], Layout]:
     """The shape and layout of an input like a tensor of these sizes and strides, in elements."""
     actual, steps = declared_shape(sizes), ints("define_tensor", "strides", strides)
-    if len(actual) != len(steps) or min((*actual, *steps), default=0) < 0:
+    if DYNAMIC in actual:
+        expected = "expected a tensor's sizes beside its strides; shape and contiguity describe any"
+        raise ArgumentError("define_tensor", "sizes", list(actual), expected)
+    if len(actual) != len(steps) or min(steps, default=0) < 0:
         expected = f"expected a stride of 0 or more for each of the sizes {list(actual)}"
         raise ArgumentError("define_tensor", "strides", steps, expected)
     contiguity, order = compute_tensor_descriptor(actual, steps)

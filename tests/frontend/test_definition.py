@@ -312,6 +312,7 @@ def test_expanded_dimension_is_declared_by_none() -> None:
         ({"shape": [-1], "is_cpu": True}, "is_cpu"),
         ({"sizes": [3], "strides": [-1]}, "strides"),
         ({"sizes": [3], "strides": [1, 1]}, "strides"),
+        ({"sizes": [-1], "strides": [1]}, r"sizes = \[-1\]: expected a tensor's sizes"),
         ({"sizes": [3]}, "sizes and strides"),
         ({}, r"arguments = \[\]: give shape"),
         ({"shape": [1], "ndims": 1}, r"arguments = \['shape', 'ndims'\]: give shape"),

@@ -38,6 +38,18 @@ def test_an_argument_given_twice_is_named_as_it_was_given(define: Define, words:
     assert message(define, [4, 1]).endswith(words)
 
 
+@pytest.mark.parametrize(
+    ("operation", "given"), [("gather", ()), ("take_along_axis", ()), ("scatter", (1.0,))]
+)
+def test_the_dimension_of_an_index_is_not_guessed(operation: str, given: tuple[float, ...]):
+    words = message(lambda o, x, i: getattr(o, operation)(x, i, *given), [4], [4])
+    assert words == f"{operation}: dim = None: this argument is missing"
+
+
+def test_no_data_type_is_named_as_it_was_given():
+    assert "got DataType.Null" in message(lambda o, x: o.cast(x, DataType.Null), [4])
+
+
 @pytest.mark.parametrize("mode", ["gather", "take_along_axis", "scatter_add"])
 def test_an_index_of_another_rank(mode: str):
     def define(ops: object, x: Handle, i: Handle) -> object:

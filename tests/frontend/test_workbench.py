@@ -291,9 +291,15 @@ def test_mistakes_are_named(monkeypatch: pytest.MonkeyPatch):
         fd.profile([x], runs=0)
     with pytest.raises(errors.ArgumentTypeError, match="runs must be an int, got str"):
         fd.profile([x], runs="3")  # pyright: ignore[reportArgumentType]
-    for method in (fd.execute, fd.validate, fd.plan):
-        with pytest.raises(errors.ArgumentTypeError, match=r"inputs must be a list of .*NoneType"):
-            method(None)
+    for name in ("execute", "validate", "plan", "is_compiled"):
+        words = rf"^{name}: inputs must be a list of .*NoneType"
+        with pytest.raises(errors.ArgumentTypeError, match=words):
+            getattr(fd, name)(None)
+    for name in ("execute", "validate", "plan", "profile"):
+        with pytest.raises(errors.ArgumentError, match=f"^{name}: device = 'meta': the inputs are"):
+            getattr(fd, name)([x], device="meta")
+    with pytest.raises(errors.ArgumentError, match=r"^fec.get_cuda_kernel: device = 'meta'"):
+        fd.fec.get_cuda_kernel([x], device="meta")
     with pytest.raises(errors.InputKindError):
         fd.profile([1.0])
     with pytest.raises(errors.EmptyDefinitionError):

@@ -135,10 +135,15 @@ def _is_part(device: torch.device, wanted: torch.device) -> bool:
 
 
 def _read_device(device: int | str | torch.device) -> torch.device:
+    """A device. Raises ArgumentError; also for numbers from 128 on, which torch keeps in 8 bits, so
+    that 256 would be the first device."""
     try:
-        return torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+        read = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise ArgumentError("execute", "device", device, "torch knows no such device") from error
+    if device not in (read, read.index, str(read)):
+        raise ArgumentError("execute", "device", device, "devices have numbers from 0 to 127")
+    return read
 
 
 def describe_input(given: torch.Tensor | Number) -> str:

@@ -44,3 +44,9 @@ def test_a_device_that_cannot_be_hashed_is_named():
         fd.add_output(fd.ops.iota(3))
     with pytest.raises(errors.ArgumentError, match="torch knows no such device"):
         fd.execute([], device=["cpu"])  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("device", [256, 300, "cuda:300"])
+def test_numbers_that_torch_cuts_to_8_bits_are_no_devices(device: int | str):
+    with pytest.raises(errors.ArgumentError, match=f"device = .*{device}.*: .* from 0 to 127"):
+        device_of([], device)
