@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest import mock
@@ -233,3 +234,25 @@ def test_kernels_that_cuda_tensors_would_get_are_those_of_their_plan(
     again.plan(given, target="cpu")
     dumped = [f"=== cuda_full: {source.name}\n{source.text}\n" for source in wanted]
     assert capsys.readouterr().out == "".join(dumped)
+
+
+def test_how_kernels_are_called_is_said_in_the_names_of_their_text(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FUSER_DUMP", "launch_param,kernel_args")
+    debug.reload()
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], contiguity=True)
+        factor = fd.define_scalar(dtype=DataType.Double)
+        fd.add_output(fd.ops.sum(x * factor, [0, 1]))
+    given = [torch.empty(2048, 1024, device="meta"), 0.5]
+    for target in ("cpu", "cuda:sm_90"):
+        fd.plan(given, target=target)
+    on_processor, on_gpu = capsys.readouterr().out.split("=== launch_param: ")[1:]
+    assert on_processor.splitlines()[1] == "on several threads"
+    assert re.match(r"grid \d+ x \d+ x 1, block \d+ x \d+ x 1$", on_gpu.splitlines()[1])
+    for words in (on_processor, on_gpu):
+        assert "\nT0: the address of Float[2048, 1024]\n" in words
+        assert f"\n{factor.value.name}: Double\n" in words
+        assert re.search(r"\nn\d: \w+, \d+\n", words)
+    assert re.search(r" to work with, 0 at first and at the end\n", on_gpu)

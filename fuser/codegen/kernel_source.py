@@ -15,12 +15,18 @@ class Pointer:
 
     value: Value
 
+    def __str__(self) -> str:
+        return f"{self.value.name}: the address of {self.value.type}"
+
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
     """The number a runtime scalar holds."""
 
     value: Value
+
+    def __str__(self) -> str:
+        return f"{self.value.name}: {self.value.type}"
 
 
 def scalar_passed_as(dtype: DataType) -> str:
@@ -42,6 +48,9 @@ class Size:
     number: int
     dtype: DataType
 
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype.name}, {self.number}"
+
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
@@ -53,6 +62,10 @@ class Workspace:
     elements: int
     zeroed: bool = False
     restored: bool = False
+
+    def __str__(self) -> str:
+        zeros = (", 0 at first" * self.zeroed) + (" and at the end" * self.restored)
+        return f"{self.name}: the address of {self.elements} {self.dtype.name} to work with{zeros}"
 
 
 Argument = Pointer | Workspace | Scalar | Size

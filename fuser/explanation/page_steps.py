@@ -58,7 +58,7 @@ def _body(part: Partition, plan: Plan, step: Step, number: int | None) -> list[M
             return [
                 operations,
                 _reasons(step.reason),
-                _launch(step, plan.target),
+                _launch(step),
                 _tensors(segment),
                 _closed(f"Why its operations are together: {count(len(merges), 'merge')}", merges),
                 *_code(step),
@@ -74,10 +74,10 @@ def _reasons(reason: str) -> Markup:
     return joined(tag("h4", "Ends here because"), tag("ul", *words)) if words else Markup()
 
 
-def _launch(kernel: KernelStep, target: str) -> Markup:
+def _launch(kernel: KernelStep) -> Markup:
     mapping = tag("p", kernel.mapping, class_="fine") if kernel.mapping else None
     others = _closed("Why not another mapping", kernel.not_chosen)
-    return joined(tag("h4", "Launch"), tag("p", launch_words(kernel, target)), mapping, others)
+    return joined(tag("h4", "Launch"), tag("p", launch_words(kernel)), mapping, others)
 
 
 def _tensors(segment: Segment) -> Markup:

@@ -75,7 +75,7 @@ def _partition(part: Partition) -> list[str]:
 
 def _kernel(part: Partition, plan: Plan, number: int, kernel: KernelStep) -> list[str]:
     moved = f"reads {read_words(kernel)}, writes {byte_count(kernel.bytes_written)}"
-    lines = _wrapped(f"kernel {kernel.name}, {launch_words(kernel, plan.target)}: {moved}", 2)
+    lines = _wrapped(f"kernel {kernel.name}, {launch_words(kernel)}: {moved}", 2)
     if kernel.mapping:
         lines += _wrapped(kernel.mapping, 4)
     if kernel.not_chosen:

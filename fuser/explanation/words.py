@@ -48,19 +48,11 @@ def input_words(plan: Plan) -> str:
     return "; ".join(words) or "no tensors"
 
 
-def launch_words(kernel: KernelStep, target: str) -> str:
-    """How a kernel is started on a plan's target."""
+def launch_words(kernel: KernelStep) -> str:
+    """How a kernel is started."""
     if kernel.kernel_source is None:
         return "torch runs its operations, one after the other"
-    launch = kernel.kernel_source.launch
-    if target == "cpu":
-        words = ["on several threads" if launch.threaded else "on one thread"]
-        words += ["storing past the cache"] if launch.past_cache else []
-        return ", ".join(words)
-    words = [f"grid {_by(launch.grid)}", f"block {_by(launch.block)}"]
-    words += [f"clusters of {launch.cluster} blocks"] if launch.cluster > 1 else []
-    words += [f"{launch.shared_bytes} B of shared memory"] if launch.shared_bytes else []
-    return ", ".join(words)
+    return str(kernel.kernel_source.launch)
 
 
 def tidy(line: str) -> str:
@@ -76,7 +68,3 @@ def times(many: int, few: int) -> str:
 def count(number: int, name: str) -> str:
     """`2 kernels`."""
     return f"{number} {name}{'' if number == 1 else 's'}"
-
-
-def _by(sizes: tuple[int, int, int]) -> str:
-    return " x ".join(map(str, sizes))

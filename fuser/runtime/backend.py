@@ -96,8 +96,8 @@ class Backend(ABC):
         debug.dump("scheduler_params", nest.name, nest.chosen)
         debug.dump("kernel_ir", nest.name, lambda: print_nest(nest))
         debug.dump("index_type", nest.name, nest.index_dtype.name)
-        debug.dump("launch_param", nest.name, repr(nest.launch))
-        debug.dump("kernel_args", nest.name, lambda: "\n".join(map(repr, source.arguments)))
+        debug.dump("launch_param", nest.name, lambda: str(nest.launch))
+        debug.dump("kernel_args", nest.name, lambda: "\n".join(map(str, source.arguments)))
         self.dump_source(source)
 
     def _overwrite_refusal(self, segment: Segment) -> str | None:

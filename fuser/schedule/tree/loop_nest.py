@@ -44,6 +44,19 @@ class Launch:
     past_cache: bool = False
     elastic: int | None = None
 
+    def __str__(self) -> str:
+        if self.max_threads == 1:  # the CPU
+            threads = "on several threads" if self.threaded else "on one thread"
+            return threads + ", storing past the cache" * self.past_cache
+        words = [f"grid {_by(self.grid)}", f"block {_by(self.block)}"]
+        words += [f"clusters of {self.cluster} blocks"] if self.cluster > 1 else []
+        words += [f"{self.shared_bytes} B of shared memory"] if self.shared_bytes else []
+        return ", ".join(words)
+
+
+def _by(sizes: tuple[int, int, int]) -> str:
+    return " x ".join(map(str, sizes))
+
 
 @dataclass(frozen=True, slots=True)
 class LoopNest:
