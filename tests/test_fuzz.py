@@ -44,7 +44,7 @@ def test_a_seed_is_one_program():
 
 
 SIZES = ((2, 4, 6, 8), (2, 4, 6), (8, 8), (6, 3), (16,))
-DTYPES = (torch.float32, torch.int64, torch.bool)
+DTYPES = (torch.float32, torch.int64, torch.bool, torch.complex64)
 
 
 @pytest.mark.parametrize("pattern", sorted({*VALUES, *STATEMENTS}))
@@ -73,6 +73,16 @@ def test_what_compiled_programs_do_otherwise_is_found(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(compiled_programs, "compiled", wrong)
     assert compiled_programs.failure(program, None).startswith("numbers: ")
+
+
+def test_results_in_the_memory_of_inputs_are_found(monkeypatch: pytest.MonkeyPatch):
+    program = Program(("t0 = a * 1",), ("t0",), (torch.ones(3),), trained=False)
+
+    def wrong(program: Program, backend: str, dynamic: bool | None) -> Callable[..., object]:
+        return (lambda a: (a,)) if backend == "fuser" else program.function()
+
+    monkeypatch.setattr(compiled_programs, "compiled", wrong)
+    assert compiled_programs.failure(program, None).startswith("memory: ")
 
 
 def test_smaller_programs_have_fewer_lines_or_results():
