@@ -81,6 +81,8 @@ def _gives_either(statement: Statement) -> bool:
     op = statement.op
     if any(out.dtype.is_complex for out in statement.outs):  # times 1, of which a part is 0
         return True
+    if isinstance(op, Scatter) and op.adds:  # to zeros: passes make pads and choices of these
+        return True
     return isinstance(op, Pointwise | Reduce | Scan) and op.op in _EITHER_ZERO
 
 

@@ -133,7 +133,7 @@ def definitions(
         tensors_made = [i for i, handle in enumerate(writer.handles) if handle.value.is_tensor]
         uses = scratch.fusion.uses()
         unread = [i for i in tensors_made if writer.handles[i].value not in uses]
-        candidates = draw(st.sampled_from([unread, tensors_made]))
+        candidates = draw(st.sampled_from([unread or tensors_made, tensors_made]))
         others = draw(st.lists(st.sampled_from(candidates), max_size=3))
         outputs = list(dict.fromkeys([tensors_made[-1], *others]))
         written = _written(draw, writer.handles, outputs, declared) if in_place else None
