@@ -88,7 +88,9 @@ ARITHMETIC = (
     "{u} ** {f}.clamp(-2, 2)",
     "{i}.abs() ** {s}.float().clamp(-2, 2)",
     "torch.complex({f}.float().round(), {z}.float())",
-    "{w} ** {c}",
+    # Whole powers: others turn where the imaginary part changes its sign, as a rounding may do.
+    "{w} ** 0.0",
+    "{w} ** -1.0",
     "{w} ** {u}",
     "{w} * {s}",
     "{w} + {s}",

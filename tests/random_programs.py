@@ -155,8 +155,9 @@ def _input(choose: random.Random, shape: Sequence[int]) -> torch.Tensor:
         made = torch.complex(real, imaginary)
     elif dtype == torch.bool:
         made = torch.randint(0, 2, laid, generator=generator)
-    else:  # bytes: all of them, which wrap around
-        low, high = (0, 256) if dtype in BYTES else (-9, 10)
+    else:  # squares of bytes wrap around, and are tame
+        low, high = (-60, 60) if dtype in BYTES else (-9, 10)
+        low = 0 if dtype == torch.uint8 else low
         made = torch.randint(low, high, laid, generator=generator)
     return made.to(dtype).permute([order.index(dim) for dim in range(len(shape))])
 
