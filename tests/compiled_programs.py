@@ -17,7 +17,7 @@ from unittest import mock
 import torch
 
 from fuser.integrations import dynamo
-from tests.random_programs import Inputs, Program, Values, fresh, program_of
+from tests.random_programs import Inputs, Program, Values, fresh, program_of, widest
 
 CALLS = 3
 """The third is one that checks nothing."""
@@ -34,12 +34,20 @@ Results = Sequence[torch.Tensor]
 
 
 @dataclass(frozen=True)
-class Expected:
-    """What eager makes of some inputs, of which the first `returned` are results, and by how much
-    each may differ; the largest rounding of any value is `rounding`."""
+class Ran:
+    """What a program made: results, then gradients, or the inputs as they are afterwards. Of each
+    result, the inputs in whose memory it lies."""
 
-    results: Results
-    returned: int
+    made: Results
+    shared: Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What eager makes of some inputs, and by how much each may differ; the largest rounding of any
+    value is `rounding`."""
+
+    ran: Ran
     allowed: Sequence[float]
     rounding: float
 
@@ -102,7 +110,7 @@ def _larger(x: torch.Tensor) -> torch.Tensor:
     order = sorted(range(x.dim()), key=lambda dim: -x.stride(dim))
     laid = [x.shape[dim] + (x.shape[dim] > 1) for dim in order]
     made = torch.randn(laid, generator=torch.Generator().manual_seed(3))
-    made = made if x.is_floating_point() else made.abs() * 3
+    made = made if x.is_floating_point() or x.is_complex() else made.abs() * 3
     return made.to(x.dtype).permute([order.index(dim) for dim in range(x.dim())])
 
 
@@ -117,22 +125,21 @@ def _as_traced(
     overlap, and of how results lie."""
     traced = compiled(program, "aot_eager", dynamic)
     try:
-        results, _ = run(traced, inputs, trained=program.trained)
+        ran = run(traced, inputs, trained=program.trained)
     except Exception:
         return True
-    return not _difference(run_compiled, program, inputs, replace(expected, results=results))
+    return not _difference(run_compiled, program, inputs, replace(expected, ran=ran))
 
 
-def run(
-    function: Callable[..., Any], inputs: Inputs, *, trained: bool
-) -> tuple[list[torch.Tensor], int]:
-    """Results, then gradients, or the inputs as they are afterwards; and how many results."""
+def run(function: Callable[..., Any], inputs: Inputs, *, trained: bool) -> Ran:
+    """What a program makes of fresh inputs."""
     torch.manual_seed(0)
     given = fresh(inputs, trained=trained)
     outputs: tuple[torch.Tensor, ...] = function(*given)
     made = [x.detach() for x in outputs]
+    shared = _shared(made, given)
     if not trained:
-        return [*made, *(x.clone() for x in given)], len(outputs)
+        return Ran([*made, *(x.clone() for x in given)], shared)
     losses = [_weighted(x) for x in outputs if x.requires_grad]
     floats = [x for x in given if x.requires_grad]
     if losses and floats:
@@ -140,10 +147,19 @@ def run(
         found = torch.autograd.grad(total, floats, allow_unused=True)
         zeros = map(torch.zeros_like, floats)
         made += [zero if x is None else x for x, zero in zip(found, zeros, strict=True)]
-    return made, len(outputs)
+    return Ran(made, shared)
+
+
+def _shared(made: Sequence[torch.Tensor], given: Inputs) -> list[list[int]]:
+    """The inputs in whose memory each result lies."""
+    places = [x.untyped_storage().data_ptr() for x in given]
+    return [
+        [n for n, at in enumerate(places) if at == x.untyped_storage().data_ptr()] for x in made
+    ]
 
 
 def _weighted(x: torch.Tensor) -> torch.Tensor:
+    x = torch.view_as_real(x) if x.is_complex() else x
     weights = torch.linspace(-1, 2, x.numel(), dtype=torch.float64).view(x.shape)
     return (x * weights.to(x.dtype)).sum().double()
 
@@ -156,24 +172,23 @@ def _expected(program: Program) -> Expected | None:
     if values is None:
         return None
     try:
-        results, returned = run(program.function(), program.inputs, trained=program.trained)
+        ran = run(program.function(), program.inputs, trained=program.trained)
     except RuntimeError:  # no gradient of what was written to
         return None
     rounding = _rounding(values)
-    largest = max(float(x.detach().double().abs().max()) for x in values.values())
-    moves = [rounding * largest / 8] * len(results)
+    largest = max(float(widest(x.detach()).abs().max()) for x in values.values())
+    moves = [rounding * largest / 8] * len(ran.made)
     for seed in range(MOVED):
         inputs = [_moved(x, rounding, seed) for x in program.inputs]
-        moved, _ = run(program.function(), inputs, trained=program.trained)
-        moves = [
-            max(most, _apart(*pair)) for most, *pair in zip(moves, results, moved, strict=True)
-        ]
-    return Expected(results, returned, [MOVES * each for each in moves], rounding)
+        moved = run(program.function(), inputs, trained=program.trained).made
+        pairs = zip(moves, ran.made, moved, strict=True)
+        moves = [max(most, _apart(*pair)) for most, *pair in pairs]
+    return Expected(ran, [MOVES * each for each in moves], rounding)
 
 
 def _rounding(values: Values) -> float:
     """The largest rounding of any value."""
-    floats = [x.dtype for x in values.values() if x.is_floating_point()]
+    floats = [x.dtype for x in values.values() if x.is_floating_point() or x.is_complex()]
     return max([torch.finfo(dtype).eps for dtype in floats], default=2.0**-23)
 
 
@@ -187,19 +202,21 @@ def _moved(x: torch.Tensor, rounding: float, seed: int) -> torch.Tensor:
 def _apart(x: torch.Tensor, y: torch.Tensor) -> float:
     if x.shape != y.shape:
         return float("inf")
-    return float((x.double() - y.double()).abs().max()) if x.numel() else 0.0
+    return float((widest(x) - widest(y)).abs().max()) if x.numel() else 0.0
 
 
 def _difference(
     function: Callable[..., Any], program: Program, inputs: Inputs, expected: Expected
 ) -> str:
     try:
-        results, _ = run(function, inputs, trained=program.trained)
+        ran = run(function, inputs, trained=program.trained)
     except Exception as error:
         return f"{type(error).__name__}: {str(error)[:1500]}"
-    pairs = zip(expected.results, results, expected.allowed, strict=True)
+    if ran.shared != expected.ran.shared:
+        return f"memory: results lie in that of inputs {ran.shared}, not {expected.ran.shared}"
+    pairs = zip(expected.ran.made, ran.made, expected.allowed, strict=True)
     for number, (old, new, allowed) in enumerate(pairs):
-        lies = number < expected.returned
+        lies = number < len(ran.shared)
         what = _different(old, new, allowed, expected.rounding, lies=lies)
         if what:
             return f"{what} (result {number})"
@@ -213,12 +230,12 @@ def _different(
         return f"form: {new.dtype} {tuple(new.shape)}, not {old.dtype} {tuple(old.shape)}"
     if lies and _strides(old) != _strides(new):
         return f"strides: {new.stride()}, not {old.stride()}, of {tuple(old.shape)}"
-    if not old.numel() or not torch.isfinite(old.double()).all():
+    if not old.numel() or not torch.isfinite(old).all():
         return ""
-    most = ROUNDINGS * rounding * float(old.double().abs().max()) + allowed
+    most = ROUNDINGS * rounding * float(widest(old).abs().max()) + allowed
     if _apart(old, new) <= most:
         return ""
-    at = int((old.double() - new.double()).abs().nan_to_num(torch.inf).argmax())
+    at = int((widest(old) - widest(new)).abs().nan_to_num(torch.inf).argmax())
     found, wanted = new.flatten()[at].item(), old.flatten()[at].item()
     return f"numbers: {found}, not {wanted} to {most:.1e}, element {at}"
 

@@ -28,22 +28,22 @@ import pytest
 import torch
 
 from fuser import FusionDefinition
-from fuser.errors import FuserError
 from fuser.frontend.repro import form_of, repro_script
 from fuser.ir.comparison import check_results
 from fuser.ir.concretize import concretize_for
+from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Fusion, Output
 from fuser.pipeline import Executor
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
 from fuser.schedule import CpuParameters, CpuRowParameters, ProcessorParameters
 from tests import compiled_programs, strategies
+from tests.as_eager import Made, check_memory, check_zeros, copied, same_bits
 from tests.mapped_by import THREADED, THREADED_PAST_CACHE, map_by
-from tests.random_values import LARGE, SMALL, Scale
+from tests.random_values import EVERY_DTYPE, LARGE, SMALL, Scale
 from tests.row_places import PLACES, placed
 from tests.smaller import Inputs, smallest
 from tests.strategies import (
-    DTYPES,
     NORMALIZATIONS,
     POINTWISE,
     Definition,
@@ -139,7 +139,9 @@ def scale_of(seed: int) -> Scale:
 def definition_of(seed: int) -> Definition:
     """The random definition of a seed."""
     steps = every_step()
-    return drawn(definitions(steps, DTYPES, MOST, LEAST, scale_of(seed), in_place=True), seed)
+    scale = scale_of(seed)
+    strategy = definitions(steps, EVERY_DTYPE, MOST, LEAST, scale, in_place=True, extremes=True)
+    return drawn(strategy, seed)
 
 
 @contextlib.contextmanager
@@ -191,7 +193,7 @@ def _most_elements(fusion: Fusion) -> int:
 
 def failure(fusion: Fusion, inputs: Inputs, target: str) -> Exception | None:
     """What executing a fusion, or comparing what it gives, raises. The inputs stay as they are."""
-    before = [given.clone() if isinstance(given, torch.Tensor) else given for given in inputs]
+    before = copied(inputs)
     state = torch.get_rng_state()
     try:
         returned = iter(Executor(fusion).execute(inputs, target=target))
@@ -203,14 +205,18 @@ def failure(fusion: Fusion, inputs: Inputs, target: str) -> Exception | None:
         written = {output.alias_of for output in fusion.outputs}
         for value, given, old in zip(fusion.inputs, inputs, before, strict=True):
             if isinstance(given, torch.Tensor) and value not in written:
-                assert torch.equal(given, old), f"{value} was changed"
-        returning_all = tuple(Output(output.value) for output in fusion.outputs)
-        check_results(dataclasses.replace(fusion, outputs=returning_all), before, results)
-    except (FuserError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError) as e:
+                assert same_bits(given, old), f"{value} was changed"
+        pure = dataclasses.replace(fusion, outputs=tuple(map(Output, fusion.output_values)))
+        expected = interpret(pure, before)
+        check_results(pure, before, results, expected)
+        check_zeros(concretize_for(pure, before), results, expected)
+        if written == {None}:
+            check_memory(pure, Made(inputs, results), Made(before, expected))
+    except (RuntimeError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError) as e:
         return e
     finally:
         for given, old in zip(inputs, before, strict=True):
-            if isinstance(given, torch.Tensor) and not torch.equal(given, old):
+            if isinstance(given, torch.Tensor) and not same_bits(given, old):
                 given.copy_(old)
     return None
 

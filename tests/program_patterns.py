@@ -1,6 +1,7 @@
 """Patterns of the lines of random programs of torch's functions: see `random_programs.py`.
 
 f  a tensor of floats      x  any tensor      i  of integers      b  of truth values
+w  of complex numbers
 s  a tensor, more likely of the sizes of the line's first one     z  the first one again
 d  a dimension of the first tensor     D  one or more of them     n  its size along the last d
 k  a place in it, perhaps negative     u  a small number above 0  c  a number     p  a permutation
@@ -80,6 +81,24 @@ ARITHMETIC = (
     "{b}.long()",
     "{f}.detach()",
     "torch.polar({f}.float().abs(), {z}.float()).real",
+    "{i} ** {u}",
+    "{i} ** 2.0",
+    "{i} ** 3.0",
+    "{i} ** 0.5",
+    "{u} ** {f}.clamp(-2, 2)",
+    "{i}.abs() ** {s}.float().clamp(-2, 2)",
+    "torch.complex({f}.float().round(), {z}.float())",
+    # Whole powers: others turn where the imaginary part changes its sign, as a rounding may do.
+    "{w} ** 0.0",
+    "{w} ** -1.0",
+    "{w} ** {u}",
+    "{w} * {s}",
+    "{w} + {s}",
+    "{w}.abs()",
+    "{w}.real",
+    "{w}.imag",
+    "{w}.conj() * {z}",
+    "torch.view_as_real({w})",
 )
 SHAPES = (
     "{x}.transpose({d}, {d})",

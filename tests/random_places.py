@@ -19,7 +19,7 @@ _MOST = 2**20
 
 def whole_numbers(writer: Writer) -> None:
     """A chain of integer arithmetic on whole numbers, its bounds known or not."""
-    position = writer.operand(lambda h, k: h.value.is_tensor and k.bits == 0)
+    position = writer.operand(lambda h, k: h.value.is_tensor and k.bits == 0 and k.finite)
     if position is None:
         return
     functions, bound = _chain(writer, writer.facts[position].bound)
@@ -71,7 +71,11 @@ def _places(writer: Writer) -> int:
     """Make whole numbers, the last of the writer's values; how many they are."""
     position = writer.operand(
         lambda h, k: (
-            h.value.is_tensor and k.bits == 0 and 0 < h.value.elements <= writer.scale.max_count
+            h.value.is_tensor
+            and k.bits == 0
+            and k.finite
+            and k.bound <= _MOST
+            and 0 < h.value.elements <= writer.scale.max_count
         )
     )
     if position is not None and writer.draw(st.booleans()):

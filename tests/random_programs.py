@@ -39,8 +39,9 @@ LARGEST = 1e4
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 64, 130)
 RANKS = (1, 2, 2, 3, 3, 4, 4)
-FLOATS = (torch.float32, torch.float32, torch.float32, torch.float64, torch.bfloat16)
-OTHERS = (torch.int64, torch.int32, torch.uint8, torch.bool)
+FLOATS = (*[torch.float32] * 4, torch.float64, torch.bfloat16, torch.float16)
+BYTES = (torch.uint8, torch.int8)
+OTHERS = (torch.int64, torch.int64, torch.int32, torch.int16, *BYTES, torch.bool, torch.complex64)
 NUMBERS = (0.5, -1.25, 2, 0.0, 1.5, -1, 3)
 
 _REFUSED = (
@@ -95,11 +96,16 @@ class Program:
 
 
 def _is_tame(value: torch.Tensor) -> bool:
-    if not 0 < value.numel() <= MOST_ELEMENTS or value.is_complex():
+    if not 0 < value.numel() <= MOST_ELEMENTS:
         return False
-    floats = value.detach().double()
+    floats = widest(value.detach())
     finite = bool(torch.isfinite(floats).all()) and float(floats.abs().max()) < LARGEST
     return finite and value.dim() <= MOST_DIMENSIONS
+
+
+def widest(value: torch.Tensor) -> torch.Tensor:
+    """In a type that holds the numbers of all others."""
+    return value.to(torch.complex128 if value.is_complex() else torch.float64)
 
 
 def fresh(inputs: Inputs, *, trained: bool) -> list[torch.Tensor]:
@@ -144,8 +150,15 @@ def _input(choose: random.Random, shape: Sequence[int]) -> torch.Tensor:
     laid = [shape[dim] for dim in order]
     if dtype.is_floating_point:
         made = torch.randn(laid, generator=generator)
-    else:
-        made = torch.randint(0, 2 if dtype == torch.bool else 9, laid, generator=generator)
+    elif dtype.is_complex:  # 0 among them
+        real, imaginary = torch.randint(-2, 3, [2, *laid], generator=generator) / 2
+        made = torch.complex(real, imaginary)
+    elif dtype == torch.bool:
+        made = torch.randint(0, 2, laid, generator=generator)
+    else:  # squares of bytes wrap around, and are tame
+        low, high = (-60, 60) if dtype in BYTES else (-9, 10)
+        low = 0 if dtype == torch.uint8 else low
+        made = torch.randint(low, high, laid, generator=generator)
     return made.to(dtype).permute([order.index(dim) for dim in range(len(shape))])
 
 
@@ -178,8 +191,9 @@ _KINDS: Mapping[str, Callable[[torch.Tensor], bool]] = {
     "f": lambda x: x.is_floating_point(),
     "x": lambda _: True,
     "s": lambda _: True,
-    "i": lambda x: not x.is_floating_point() and x.dtype != torch.bool,
+    "i": lambda x: x.dtype in OTHERS and x.dtype not in (torch.bool, torch.complex64),
     "b": lambda x: x.dtype == torch.bool,
+    "w": lambda x: x.is_complex(),
 }
 _SLICES = (":", "::2", "1:", ":-1", "...", "None", "0", "1", "-1", "-2:", "-3:", "::3", "1::2")
 _SLICES += ("0:3", "1:4", "2:6")

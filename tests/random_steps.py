@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from tests.random_values import MAX_RANK, SMALL, Known, Writer, known
+from tests.random_values import FLOATS, MAX_RANK, MAX_SCALED, SMALL, Known, Writer, known
 
 # -- steps: pointwise ----------------------------------------------------------------------------
 
@@ -150,17 +150,20 @@ def cast(writer: Writer) -> None:
     position = writer.operand(
         lambda h, k: (
             h.value.is_tensor
-            and (k.exact or dtype.is_floating)
+            and ((k.exact and k.finite) or not dtype.is_integral)
             and (k.bound < HALF_MAX or dtype is not DataType.Half)
         )
     )
     if position is None:
         return
     facts = writer.facts[position]
-    if not facts.exact and dtype.itemsize == 2:
-        facts = Known(facts.bound, None, leaf=True)
-    elif dtype.is_integral:
+    if dtype.is_integral:
         facts = Known(facts.bound, 0)
+    elif dtype.itemsize == 1:
+        same = facts.exact and facts.bound < FLOAT8_MAX and dtype is not DataType.Float8_e8m0fnu
+        facts = Known(2 * facts.bound, facts.bits, leaf=not same)
+    elif facts.bound > MAX_SCALED or (not facts.exact and dtype.itemsize == 2):
+        facts = Known(facts.bound, None, leaf=True)
     writer.add(lambda fd, values: fd.ops.cast(values[position], dtype), facts)
 
 
@@ -225,6 +228,14 @@ def permute(writer: Writer) -> None:
     if position is not None:
         dims = writer.draw(st.permutations(range(len(writer.shape(position)))))
         writer.add(lambda fd, v: fd.ops.permute(v[position], dims), writer.facts[position])
+
+
+def stride_order(writer: Writer) -> None:
+    """The same, laid out with its dimensions in any order."""
+    position = writer.operand(_tensor)
+    if position is not None:
+        order = writer.draw(st.permutations(range(len(writer.shape(position)))))
+        writer.add(lambda fd, v: fd.ops.stride_order(v[position], order), writer.facts[position])
 
 
 def flip(writer: Writer) -> None:
@@ -295,7 +306,7 @@ def factory(writer: Writer) -> None:
 
 def drawn(writer: Writer) -> None:
     """Random numbers of given seeds: uniform ones, normal ones, or which of them are below 1/2."""
-    dtype = writer.pick([d for d in writer.dtypes if d.is_floating] or [DataType.Float])
+    dtype = writer.pick([d for d in writer.dtypes if d in FLOATS] or [DataType.Float])
     kind = writer.pick(("mask", "uniform", "normal"))
     sizes = [size for handle in writer.handles for size in handle.value.shape[-1:]]
     shape = [2, writer.pick(sizes or [3])]
@@ -356,5 +367,6 @@ POINTWISE = (unary, binary, binary, select, divide, cast)
 LOGARITHMS = (logarithm,)
 NARROW = (narrow, narrow)
 METADATA = (reshape, reshape, permute, flip, broadcast, expand)
+LAYOUTS = (stride_order,)
 FACTORIES = (factory, drawn)
 SLICES = (slice_, stencil)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
 from hypothesis import strategies as st
 
 from fuser import DataType, FusionDefinition
+from fuser.errors import OperandDtypeError
 from fuser.frontend.handles import Handle
+from fuser.ir.nodes import Value, operands
 
 T = TypeVar("T")
 Step = Callable[[FusionDefinition, list[Handle]], Handle]
 FLOATS = (DataType.Float, DataType.Double, DataType.Half, DataType.BFloat16)
 INTEGERS = (DataType.Int, DataType.Int32)
 DTYPES = (*FLOATS, *INTEGERS, DataType.Bool)
+OTHERS = tuple(dtype for dtype in DataType if dtype not in DTYPES)
+EVERY_DTYPE = (*DTYPES, *DTYPES, *OTHERS)
+"""Those that less is computed in are drawn less often."""
 
 MAX_RANK = 4
 MAX_INEXACT = 64.0
@@ -50,12 +56,15 @@ class Known:
     """What is known of a value's numbers: |x| <= bound; multiples of 2**-bits, or inexact (None).
 
     A leaf is rounded from inexact numbers to 16 bits: two implementations may differ in the last
-    bit, so nothing is computed from it.
+    bit, so nothing is computed from it. Where numbers are not `finite`, some may be NaN or
+    infinite, of which C++ makes no integers. The bound of integers that may have wrapped around is
+    infinite.
     """
 
     bound: float
     bits: int | None
     leaf: bool = False
+    finite: bool = True
 
     @property
     def exact(self) -> bool:
@@ -63,7 +72,7 @@ class Known:
 
 
 def known(bound: float, bits: int | None) -> Known | None:
-    """The facts of a result, or None where it grows too large to be compared."""
+    """The facts of a result, or None where it grows too large to be compared as a float."""
     if bits is not None and bound * 2.0**bits <= MAX_SCALED:
         return Known(bound, bits)
     return Known(bound, None) if bound <= MAX_INEXACT else None
@@ -89,17 +98,35 @@ class Writer:
         self.steps: list[Step] = []
         self.handles: list[Handle] = []
         self.facts: list[Known] = []
+        self.infinite: set[Value] = set()
+        """Floats of which some may be NaN or infinite."""
 
     def pick(self, options: Sequence[T]) -> T:
         return self.draw(st.sampled_from(list(options)))
 
     def add(self, step: Step, facts: Known | None) -> None:
-        """Append a step unless its numbers grow too large."""
+        """Append a step, unless an operation refuses its types or its numbers grow too large."""
+        try:
+            handle = step(self.fd, self.handles)
+        except OperandDtypeError:
+            return
+        for statement in self.fd.fusion.statements if self.infinite else ():
+            if not self.infinite.isdisjoint(operands(statement.op)):
+                self.infinite.update(v for v in statement.outs if not v.dtype.is_integral)
+        facts = _settled(handle.dtype(), facts)
         if facts is None:
             return
-        self.handles.append(step(self.fd, self.handles))
-        self.facts.append(facts)
+        self.handles.append(handle)
+        self.facts.append(replace(facts, finite=handle.value not in self.infinite))
         self.steps.append(step)
+
+    def declare(self, handles: Sequence[Handle], given: Sequence[torch.Tensor | float]) -> None:
+        """Begin with inputs that hold some numbers."""
+        self.handles = list(handles)
+        pairs = zip(handles, given, strict=True)
+        self.facts = [facts_of(handle.dtype(), each) for handle, each in pairs]
+        facts = zip(handles, self.facts, strict=True)
+        self.infinite = {handle.value for handle, known in facts if not known.finite}
 
     def operand(self, accepts: Callable[[Handle, Known], bool]) -> int | None:
         """The position of a value that may be computed with and that `accepts` likes."""
@@ -143,31 +170,108 @@ def tensors(
     draw: st.DrawFn,
     dtypes: Sequence[DataType] = DTYPES,
     sizes: st.SearchStrategy[list[int]] | None = None,
+    extreme: bool = False,
 ) -> torch.Tensor:
     """A tensor of small exact numbers: contiguous, permuted, strided, expanded, or part of a larger
-    one, which begins between vectors."""
+    one, which begins between vectors. An `extreme` one has any numbers, and may overlap itself."""
     dtype = draw(st.sampled_from(list(dtypes)))
     shape = list(draw(shapes() if sizes is None else sizes))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 1000)))
-    layout = draw(st.sampled_from(["contiguous", "permuted", "strided", "expanded", "part"]))
-    if layout == "strided" and shape:
-        shape[-1] *= 2
-    if layout == "part" and shape:
-        shape[-1] += 1
-    numbers = torch.randint(-8, 9, shape, generator=generator)
-    tensor = (numbers if dtype.is_integral else numbers / 4).to(dtype.torch)
-    if layout == "strided" and shape:
-        return tensor[..., ::2]
-    if layout == "part" and shape:
-        return tensor[..., 1:]
-    if layout == "permuted":
-        return tensor.permute(draw(st.permutations(range(tensor.dim()))))
-    if layout == "expanded" and 1 in shape:
-        return tensor.expand([3 if size == 1 else size for size in shape])
-    return tensor
+    layouts = ["contiguous", "permuted", "strided", "expanded", "part"]
+    layouts += ["overlapping"] if extreme else []
+    layout = draw(st.sampled_from(layouts)) if shape else "contiguous"
+    whole = list(shape)
+    dim = draw(st.integers(0, len(shape) - 1)) if shape else 0
+    match layout:
+        case "strided":
+            whole[dim] *= 2
+        case "part":
+            whole[dim] += 1
+        case "expanded":
+            whole[dim] = 1
+        case "overlapping":
+            strides = [draw(st.sampled_from((1, 2, 3))) for _ in shape]
+            whole = [sum(n * stride for n, stride in zip(shape, strides, strict=True)) + 1]
+            return _numbers(dtype, whole, generator, extreme).as_strided(shape, strides)
+        case _:
+            pass
+    tensor = _numbers(dtype, whole, generator, extreme)
+    match layout:
+        case "strided":
+            return tensor[(slice(None),) * dim + (slice(None, None, 2),)]
+        case "part":
+            return tensor[(slice(None),) * dim + (slice(1, None),)]
+        case "permuted":
+            return tensor.permute(draw(st.permutations(range(tensor.dim()))))
+        case _:
+            return tensor.expand(shape)
 
 
-def facts_of(dtype: DataType) -> Known:
+def _numbers(
+    dtype: DataType, shape: Sequence[int], generator: torch.Generator, extreme: bool
+) -> torch.Tensor:
+    """Small exact numbers, zeros of both signs among the floats. Extreme ones: integers of any
+    size, and floats of which some are NaN or infinite."""
+
+    def drawn(low: int, high: int) -> torch.Tensor:
+        return torch.randint(low, high, tuple(shape), generator=generator)
+
+    if dtype is DataType.Float8_e8m0fnu:  # exponents, of powers of 2 about 1
+        return drawn(124, 130).to(torch.uint8).view(dtype.torch)
+    if dtype is DataType.Bool:
+        return drawn(0, 2).bool()
+    if dtype.is_integral and extreme:
+        least, most = torch.iinfo(dtype.torch).min, torch.iinfo(dtype.torch).max
+        ends = torch.tensor([least, min(most, _MOST), -1, 0])[drawn(0, 4)]
+        return torch.where(drawn(0, 2) > 0, ends, drawn(-_MOST, _MOST)).to(dtype.torch)
+    if dtype.is_integral:
+        return drawn(0 if dtype in (DataType.UInt8, DataType.UInt64) else -8, 9).to(dtype.torch)
+    real = drawn(0, 9) * (drawn(0, 2) * 2.0 - 1.0) / 4
+    if extreme:
+        others = torch.tensor([math.nan, math.inf, -math.inf])[drawn(0, 3)]
+        real = torch.where(drawn(0, 8) > 0, real, others)
+    if dtype.is_complex:
+        return torch.complex(real, drawn(-8, 9) / 4).to(dtype.torch)
+    return real.to(dtype.torch)
+
+
+_MOST = 2**63 - 1
+
+
+def facts_of(dtype: DataType, given: torch.Tensor | float) -> Known:
+    """What is known of an input's numbers."""
+    if not isinstance(given, torch.Tensor):
+        return Known(2, 2)
+    if dtype.is_integral:
+        small = bool((given.double().abs() <= 8).all())
+        facts = _settled(dtype, Known(8, 0) if small else None)
+        assert facts is not None
+        return facts
+    if dtype is DataType.Float8_e8m0fnu:
+        return Known(math.inf, None)
+    finite = bool((given if dtype.is_complex else given.double()).isfinite().all())
+    return Known(4 if dtype.is_complex else 2, 2, finite=finite)
+
+
+def _settled(dtype: DataType, facts: Known | None) -> Known | None:
+    """The facts of a result of some type: integers wrap around, and are exact."""
     if dtype is DataType.Bool:
         return Known(1, 0)
-    return Known(8, 0) if dtype.is_integral else Known(2, 2)
+    if dtype.is_integral and dtype.itemsize < 4:
+        return Known(max(torch.iinfo(dtype.torch).max + 1, 255), 0)
+    if dtype.is_integral and (facts is None or dtype is DataType.UInt64):
+        return Known(math.inf, 0)
+    if dtype.is_complex and facts is not None:  # of the products of parts, two are added
+        return replace(facts, bound=2 * facts.bound)
+    return facts
+
+
+def overlaps_itself(given: torch.Tensor) -> bool:
+    """Whether elements may lie at one place: dimensions are not nested in each other."""
+    spans = [span for span in zip(given.stride(), given.shape, strict=True) if span[1] > 1]
+    reached = 1
+    for stride, size in sorted(spans):
+        if stride < reached:
+            return True
+        reached = size * stride
+    return False

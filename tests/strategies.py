@@ -29,14 +29,22 @@ from tests.random_resizes import RESIZES
 from tests.random_row_steps import GATHERS, NORMALIZATIONS, REDUCTIONS
 from tests.random_scans import SCANS
 from tests.random_scatters import SCATTERS
-from tests.random_steps import FACTORIES, LOGARITHMS, METADATA, NARROW, POINTWISE, SLICES
+from tests.random_steps import (
+    FACTORIES,
+    LAYOUTS,
+    LOGARITHMS,
+    METADATA,
+    NARROW,
+    POINTWISE,
+    SLICES,
+)
 from tests.random_values import (
     DTYPES,
     SMALL,
     Scale,
     Writer,
     broadcast_with,
-    facts_of,
+    overlaps_itself,
     shapes,
     tensors,
 )
@@ -46,6 +54,7 @@ __all__ = [
     "DTYPES",
     "FACTORIES",
     "GATHERS",
+    "LAYOUTS",
     "LOGARITHMS",
     "METADATA",
     "NARROW",
@@ -96,17 +105,20 @@ def definitions(
     min_operations: int = 1,
     scale: Scale = SMALL,
     in_place: bool = False,
+    extremes: bool = False,
 ) -> Definition:
     """A definition of `min_operations` to `max_operations` of these `steps`.
 
     It has 1 to 3 tensor inputs of `dtypes`, perhaps a scalar input, inputs of indices where steps
-    gather, and 1 to 4 outputs, of which one may be written to an input (`in_place`).
+    gather, and 1 to 4 outputs, of which one may be written to an input (`in_place`). Of some
+    definitions, inputs hold integers of any size, NaN and infinities, or overlap (`extremes`).
     """
-    first = draw(tensors(dtypes, shapes(scale)))
+    extreme = extremes and draw(st.sampled_from((False, False, False, True)))
+    first = draw(tensors(dtypes, shapes(scale), extreme))
     sizes = shapes(scale) | broadcast_with(list(first.shape))
     inputs: list[torch.Tensor | float] = [
         first,
-        *draw(st.lists(tensors(dtypes, sizes), max_size=2)),
+        *draw(st.lists(tensors(dtypes, sizes, extreme), max_size=2)),
     ]
     if draw(st.booleans()):
         inputs.append(draw(st.sampled_from([-1.5, 0.25, 2.0])))
@@ -115,14 +127,13 @@ def definitions(
     counts = [n for n in (1, 2, 4, 6, 8, 10, 20, 30) if min_operations <= n <= max_operations]
     with FusionDefinition() as scratch:
         writer = Writer(draw, scratch, dtypes, inputs, scale)
-        writer.handles = _declare(scratch, declared, static=True)
-        writer.facts = [facts_of(handle.dtype()) for handle in writer.handles]
+        writer.declare(_declare(scratch, declared, static=True), declared)
         for _ in range(draw(st.sampled_from(counts))):
             draw(st.sampled_from(list(steps)))(writer)
         tensors_made = [i for i, handle in enumerate(writer.handles) if handle.value.is_tensor]
         uses = scratch.fusion.uses()
         unread = [i for i in tensors_made if writer.handles[i].value not in uses]
-        candidates = draw(st.sampled_from([unread, tensors_made]))
+        candidates = draw(st.sampled_from([unread or tensors_made, tensors_made]))
         others = draw(st.lists(st.sampled_from(candidates), max_size=3))
         outputs = list(dict.fromkeys([tensors_made[-1], *others]))
         written = _written(draw, writer.handles, outputs, declared) if in_place else None
@@ -162,7 +173,7 @@ def _written(
     fitting = [
         (output, at)
         for at, given in enumerate(declared)
-        if isinstance(given, torch.Tensor) and 0 not in given.stride()
+        if isinstance(given, torch.Tensor) and not overlaps_itself(given)
         for output in outputs
         if handles[output].value.shape == given.shape
         and handles[output].dtype().torch is given.dtype

@@ -20,7 +20,7 @@ from fuser.runtime.calls.executor import Runner
 from tests import compiled_programs, fuzz, random_row_steps, random_scatters, random_steps
 from tests.program_patterns import STATEMENTS, VALUES
 from tests.random_programs import Line, Program, program_of
-from tests.random_values import LARGE, SMALL
+from tests.random_values import LARGE, SMALL, overlaps_itself
 from tests.smaller import Inputs, smallest
 
 
@@ -44,7 +44,7 @@ def test_a_seed_is_one_program():
 
 
 SIZES = ((2, 4, 6, 8), (2, 4, 6), (8, 8), (6, 3), (16,))
-DTYPES = (torch.float32, torch.int64, torch.bool)
+DTYPES = (torch.float32, torch.int64, torch.bool, torch.complex64)
 
 
 @pytest.mark.parametrize("pattern", sorted({*VALUES, *STATEMENTS}))
@@ -73,6 +73,16 @@ def test_what_compiled_programs_do_otherwise_is_found(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(compiled_programs, "compiled", wrong)
     assert compiled_programs.failure(program, None).startswith("numbers: ")
+
+
+def test_results_in_the_memory_of_inputs_are_found(monkeypatch: pytest.MonkeyPatch):
+    program = Program(("t0 = a * 1",), ("t0",), (torch.ones(3),), trained=False)
+
+    def wrong(program: Program, backend: str, dynamic: bool | None) -> Callable[..., object]:
+        return (lambda a: (a,)) if backend == "fuser" else program.function()
+
+    monkeypatch.setattr(compiled_programs, "compiled", wrong)
+    assert compiled_programs.failure(program, None).startswith("memory: ")
 
 
 def test_smaller_programs_have_fewer_lines_or_results():
@@ -158,6 +168,54 @@ def test_an_input_that_is_changed_is_a_failure(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Runner, "run", lambda _, inputs: [inputs[0].add_(1)])
     assert "was changed" in str(fuzz.failure(fd.fusion, [given], "cpu"))
     assert given.tolist() == [1, 1, 1]
+
+
+NOT_AS_EAGER = {
+    "memory of": lambda x: x,
+    "strides": lambda x: x.T.contiguous().T + 0.0,
+    "zero(s)": lambda x: x.clone(),
+}
+
+
+@pytest.mark.parametrize("what", sorted(NOT_AS_EAGER))
+def test_what_only_numbers_do_not_show_is_compared(what: str, monkeypatch: pytest.MonkeyPatch):
+    with FusionDefinition() as fd:
+        fd.add_output(fd.define_tensor(shape=[-1, -1]) + 0.0)
+    given = torch.full((2, 3), -0.0)
+    assert fuzz.failure(fd.fusion, [given], "cpu") is None
+    monkeypatch.setattr(Runner, "run", lambda _, inputs: [NOT_AS_EAGER[what](inputs[0])])
+    given = given.abs() if what == "memory of" else given
+    assert what in str(fuzz.failure(fd.fusion, [given], "cpu"))
+
+
+def test_all_kinds_of_inputs_are_drawn():
+    found: set[object] = set()
+    for seed in range(120):
+        for given in fuzz.definition_of(seed).inputs:
+            if isinstance(given, torch.Tensor):
+                found |= {given.dtype, *_kinds(given)}
+    assert found >= {dtype.torch for dtype in DataType}
+    assert found >= {"0-dim", "empty", "permuted", "expanded", "overlapping", "offset", "gaps"}
+    assert found >= {"NaN", "infinite", "negative zero", "extreme"}
+
+
+def _kinds(given: torch.Tensor) -> set[str]:
+    numbers = given.real.double() if given.is_complex() else given.double()
+    strides = [s for n, s in zip(given.shape, given.stride(), strict=True) if n > 1]
+    kinds = {
+        "0-dim": not given.dim(),
+        "empty": not given.numel(),
+        "permuted": strides != sorted(strides, reverse=True),
+        "expanded": 0 in strides,
+        "overlapping": 0 not in strides and overlaps_itself(given),
+        "offset": given.storage_offset() > 0,
+        "gaps": bool(strides) and min(strides) > 1,
+        "NaN": bool(numbers.isnan().any()),
+        "infinite": bool(numbers.isinf().any()),
+        "negative zero": bool((numbers.signbit() & (numbers == 0)).any()),
+        "extreme": given.dtype is torch.int64 and bool((given == -(2**63)).any()),
+    }
+    return {kind for kind, is_there in kinds.items() if is_there}
 
 
 def test_a_failing_fusion_is_cut_at_both_ends():

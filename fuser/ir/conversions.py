@@ -13,7 +13,7 @@ def converted(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     if tensor.is_complex() and not dtype.is_complex:
         if dtype is torch.bool:
             return tensor != 0
-        tensor = torch.real(tensor)
+        tensor = torch.real(tensor).clone()  # a view, which a cast is not
     if dtype is torch.float8_e4m3fn and tensor.dtype is not dtype:
         largest = torch.finfo(dtype).max
         tensor = tensor.float().clamp(-largest, largest)

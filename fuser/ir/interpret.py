@@ -198,7 +198,8 @@ def _pointwise(op: Pointwise, environment: Environment) -> torch.Tensor:
 def _laid_out(tensor: torch.Tensor, order: tuple[int, ...]) -> torch.Tensor:
     slowest_first = dims_slowest_first(order)
     back = [slowest_first.index(dim) for dim in range(len(order))]
-    return tensor.permute(slowest_first).contiguous().permute(back)
+    laid = tensor.permute(slowest_first).clone(memory_format=torch.contiguous_format)
+    return laid.permute(back)
 
 
 def _scan(op: Scan, tensor: torch.Tensor) -> torch.Tensor:

@@ -39,8 +39,6 @@ def scheduler_of(segment: Segment) -> Scheduler | None:
 
 
 def _is_pointwise(op: Operation) -> bool:
-    if isinstance(op, Scan):
-        return op.arg.shape[op.dim] == 1  # of one element: the element
     return isinstance(op, POINT_OPERATIONS) or is_metadata(op)
 
 

@@ -1,4 +1,4 @@
-"""Folds of one element become that element, with the oracle's numbers and strides."""
+"""Folds and scans of one element become that element, with the oracle's numbers and strides."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import Fusion, Reduce
+from fuser.ir.nodes import Fusion, Reduce, Scan
 from fuser.passes.lone_elements import take_lone_elements
 from fuser.passes.lower_reductions import lower_reductions
 from tests.segmented import concrete
@@ -84,3 +84,18 @@ def test_what_is_folded_is_a_tensor_of_its_own(dtype: torch.dtype):
     for got in (*fd.execute([x]), *interpret(fd.fusion, [x])):
         assert got.data_ptr() != x.data_ptr()
         assert got == 1
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("sizes", [(1,), (1, 5), (5, 1)])
+def test_a_scan_of_one_element_is_that_element(sizes: tuple[int, ...], reverse: bool):
+    x = torch.full(sizes, -0.0)
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        for kind in ("cumsum", "cumprod", "cummax", "cummin"):
+            fd.add_output(getattr(fd.ops, kind)(given, sizes.index(1), reverse=reverse))
+    after = take_lone_elements(concrete(fd.fusion, [x]))
+    assert not any(isinstance(statement.op, Scan) for statement in after.statements)
+    total, *others = fd.execute([x])
+    assert not total.signbit().any()
+    assert all(other.signbit().all() for other in others)

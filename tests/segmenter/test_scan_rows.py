@@ -2,7 +2,6 @@
 
 import torch
 
-from fuser.schedule import Scheduler, scheduler_of
 from fuser.segmenter import SegmentedFusion
 from tests.segmenter.definition import Definition, kernels, refusals
 
@@ -68,14 +67,6 @@ def test_nor_for_every_element_that_is_folded_of_it():
     segmented = d.segment(d.ops.sum(wide, [0, 1, 2]))
     assert kernels(segmented) == ["cumsum", "broadcast expand sum"]
     assert "a scan, several times" in refusals(segmented)
-
-
-def test_a_scan_of_one_element_is_that_element():
-    # [exp cumsum exp], of points
-    d = Definition((6, 1))
-    segmented = d.segment(d.ops.exp(d.ops.cumsum(d.ops.exp(d.handles[0]), 1)))
-    assert kernels(segmented) == ["exp cumsum exp"]
-    assert scheduler_of(segmented.segments[0]) is Scheduler.POINTWISE
 
 
 def test_a_slice_of_a_scan_needs_the_elements_before():

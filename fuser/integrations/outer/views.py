@@ -8,6 +8,7 @@ Each view is a call of torch's from Python, and there are more of them than of a
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -25,8 +26,9 @@ _DETACH, _DETACHED = torch.ops.aten.detach.default, torch.ops.aten.alias.default
 def merge_views(graph: Graph, seen: int | None = None) -> None:
     """Aliases of memory for what is read through views, where tracing knows how all of it lies.
 
-    Of the results, the first `seen` go to who called; None: all do. What shares memory with those,
-    or with an input, is returned as torch's view, which knows when it is written to: as one, too.
+    Of the results, the first `seen` go to who called; None: all do. What shares memory with another
+    result of those, or with an input, is returned as torch's view, which knows when it is written
+    to: as one, too. Any other result is a tensor of its own, as `_unsafe_view` makes it.
     """
     for node in graph.find_nodes(op="call_function", target=_DETACHED):
         node.target = _DETACH
@@ -48,7 +50,8 @@ def _kept_views(graph: Graph, seen: int | None) -> set[Node]:
     results: list[object] = pytree.tree_leaves(graph.output_node().args)
     returned = [result for result in results if isinstance(result, Node)]
     bases = {node: _base(chain) if (chain := _chain(node)) else node for node in returned}
-    shown = {bases[node] for node in returned[:seen]}
+    shared = Counter(bases.values())
+    shown = {bases[node] for node in returned[:seen] if shared[bases[node]] > 1}
     return {n for n in returned if bases[n].op == "placeholder" or bases[n] in shown}
 
 

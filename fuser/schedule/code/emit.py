@@ -20,7 +20,6 @@ from fuser.ir.nodes import (
     Permute,
     Pointwise,
     Random,
-    Scan,
     Slice,
     Squeeze,
     Statement,
@@ -94,8 +93,6 @@ class Emitter(ABC):
                 return self.get(*self._first_read(statement, at))
             case Pointwise() if op.op in COPIES:
                 return self.get(*self._first_read(statement, at))
-            case Scan():  # of one element
-                return self.read_as(*self._first_read(statement, at), out.dtype)
             case Full():
                 return self.read_as(op.fill, (), op.dtype)
             case Random():

@@ -34,8 +34,6 @@ def trace_rows(segment: Segment, *, of_store: bool = False) -> RowBody:
 def _stored_rows(segment: Segment) -> AtomSet:
     """All atoms of the last store but the one along which it is consecutive, if there is one. None
     where another store has not all of these: it would be made anew for each row."""
-    if any(isinstance(s.op, Scan) for s in segment.fusion.statements):  # of one element
-        return NONE
     last, atoms = segment.stores[-1], segment.atoms
     dims = zip(atoms.factors(last), segment.memory[last].strides, strict=True)
     inner = [dim[-1] for dim, stride in dims if dim and stride == 1]
