@@ -283,8 +283,9 @@ def test_the_largest_of_images_of_any_size(pool: Pool, rank: int) -> None:
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_volumes_of_any_size(dynamic: bool | None) -> None:
     def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        means = F.avg_pool3d(x, 2, 2, 1, ceil_mode=True, count_include_pad=False)
-        largest = F.max_pool3d(x.sin(), 3, 2, 1)
+        padded = {"stride": 2, "padding": (0, 1, 1)}
+        means = F.avg_pool3d(x, (1, 2, 2), **padded, ceil_mode=True, count_include_pad=False)
+        largest = F.max_pool3d(x.square(), (1, 3, 2), **padded)
         return means.sum() * 2, largest
 
     dynamo.clear_reports()
