@@ -37,7 +37,8 @@ def outcome(folder: Path, *options: str) -> str:
     (folder / "test_three.py").write_text(TESTS)
     command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "-rA", ".")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    environment.pop("PYTEST_XDIST_WORKER", None)
+    for ours in ("PYTEST_XDIST_WORKER", "PYTEST_ADDOPTS"):
+        environment.pop(ours, None)
     run = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )

@@ -129,14 +129,6 @@ def test_each_sweep_that_makes_a_scan_again_has_a_carry_of_its_own() -> None:
     assert [scan.carry for scan in scans] == ["T1_carry", "T1_carry_1"]
 
 
-def test_a_scan_of_one_element_is_that_element() -> None:
-    def define(fd: FusionDefinition, x: Handle) -> Handle:
-        return fd.ops.sum(fd.ops.cumsum(fd.ops.reshape(x, [8, 6, 1]), 2), [1])
-
-    body = body_of(define, X)
-    assert not any(isinstance(node, Running) for sweep in body.stages for node in sweep.code)
-
-
 def test_what_neither_folds_nor_stores_need_is_not_made() -> None:
     def define(fd: FusionDefinition, x: Handle) -> Handle:
         wide = fd.ops.cast(x, DataType.Double)
