@@ -209,7 +209,8 @@ def problem() -> str | None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="everything that needs a GPU")
-    parser.add_argument("--budget", type=float, default=540, help="seconds for everything but starting")
+    budget = "seconds for everything, once torch is imported"
+    parser.add_argument("--budget", type=float, default=540, help=budget)
     asked = os.environ.get("RESULTS")
     parser.add_argument("--results", type=Path, default=Path(asked) if asked else RESULTS)
     given = parser.parse_args()

@@ -60,7 +60,7 @@ def _decompositions_among(registered: tuple[str, ...]) -> dict[Any, Any]:
     replace = _aten.nan_to_num.default
     found[replace] = _of_real_numbers(found[replace])
     add = _aten.index_add.default
-    found[add] = _at_one_place_too(found[add])
+    found[add] = _without_dimensions(found[add])
     found[_aten.grid_sampler_2d.default] = grid_sampler_2d
     found |= {**POOLS, **SEARCHES, **COMPOSITIONS, **_PADS, **dict(_of_lists())}
     return as_torchs(found)
@@ -75,13 +75,13 @@ def _of_real_numbers(decomposition: Callable[..., Any]) -> Callable[..., Any]:
     return decomposed
 
 
-def _at_one_place_too(index_add: Callable[..., Any]) -> Callable[..., Any]:
-    """A decomposition of `index_add`, where a tensor is without dimensions; otherwise, it stays: of
-    indices that are known not to count from the end, torch adds in a tenth of the time that its
-    decomposition, an `index_put`, takes.
+def _without_dimensions(index_add: Callable[..., Any]) -> Callable[..., Any]:
+    """A decomposition of `index_add` where the tensor or the index is without dimensions. Elsewhere
+    it stays, so that an input is updated by torch's operation of that name. Of the `index_put` that
+    torch makes of it, it is not known that no index counts from the end.
 
-    An index without dimensions is a list of one place: by torch's, the dimension goes that the
-    source has for it.
+    An index without dimensions is a list of one place: by torch's decomposition, the dimension goes
+    that the source has for it.
     """
 
     def decomposed(x: torch.Tensor, dim: int, index: torch.Tensor, *args: Any, **of: Any) -> Any:

@@ -144,7 +144,7 @@ def test_parts_are_written_in_place(function: Function, laid: str, made: list[ob
 def test_what_is_added_at_an_index_is_added_by_torchs_operation_of_that(
     made: list[object],
 ) -> None:
-    """An `index_put` that adds takes ten times as long."""
+    """Not by the `index_put` that torch's decomposition makes of it."""
     compared(added_at_an_index, cache(), key())
     assert made == [torch.ops.aten.index_add_.default]
 
