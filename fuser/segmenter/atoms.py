@@ -106,6 +106,8 @@ class Atoms:
     def lines(self) -> dict[int, int]:
         """By atom: a number that it has in common with the atoms it is shifted against by slices,
         flips, pads and concatenations, however many lie between. Others have none."""
+        if not self._shifted:
+            return {}
         shifts: nx.Graph[int] = nx.Graph()
         for one, other in self._shifted:
             atoms = self._leaves((*one, *other))

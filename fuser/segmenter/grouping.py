@@ -76,6 +76,8 @@ class Grouping:
     def relate(self, kernels: Sequence[int]) -> list[str]:
         """Give each of some groups, in their order, a boundary: one that no others lead to is asked
         why it is not one with the group before it. What is to be logged of that."""
+        if len(kernels) < 2:
+            return []
         related: nx.Graph[int] = nx.Graph()
         related.add_nodes_from(kernels)
         related.add_edges_from(ends for ends in self.boundaries if {*ends} <= {*kernels})
