@@ -84,6 +84,10 @@ class CpuParameters:
     """The most that a domain is cut into where pads and concatenations change what they read: each
     is text of its own."""
 
+    divided_row: int = 64
+    """Elements of the shortest row that is a loop of its own where a view divides the innermost
+    axis and where rows begin depends on others: of shorter ones, each element is divided."""
+
     shared_iterations: int = 128
     """Iterations from which a loop around several pieces keeps all threads busy."""
 

@@ -199,6 +199,11 @@ class OneThread:
                     self._lane = self._places[loop.axis] = lane
                     self.run(loop.body)
                 self._lane = 0
+            case Binding.SIMD if loop.within is not None:
+                for place in range(loop.axis.extent):
+                    self._places[loop.axis] = place
+                    if 0 <= self._at(loop.within.at) < loop.within.extent:
+                        self.run(loop.body)
             case Binding.SERIAL | Binding.TEAM | Binding.TEAMS:
                 for place in range(0, loop.axis.extent, loop.step):
                     self._places[loop.axis] = place

@@ -5,6 +5,8 @@ Where a domain is cut into pieces, threads share out the loops of one after the 
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 from fuser.codegen.cpu.kernel import CpuKernel
 from fuser.codegen.cpu.surroundings import Chunk, Stored
 from fuser.codegen.cpu.tiles import over_tiles, streams_tiles, tile_columns, tile_lines, tile_node
@@ -92,10 +94,26 @@ class CpuPrinter(CpuKernel):
         elif loop.binding is Binding.SIMD and loop.axis not in self.nest.axes:
             self._lanes(loop)
         else:
-            if loop.binding is Binding.SIMD:
-                self.sizes.in_lanes(loop.axis)
-                self.out.line("#pragma omp simd")
-            self.in_turn(loop)
+            with self._limited(loop):
+                if loop.binding is Binding.SIMD:
+                    self.sizes.in_lanes(loop.axis)
+                    self.out.line("#pragma omp simd")
+                self.in_turn(loop)
+
+    def _limited(self, loop: Loop) -> AbstractContextManager[None]:
+        """The part of an axis that axes outside decide, while its loop is printed."""
+        if loop.within is None:
+            return nullcontext()
+        self.sizes.has_pieces = True
+        name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
+        first, end = f"{name}_first", f"{name}_end"
+        at = self.sizes.index(loop.within.at.without(loop.axis), f"{name}_at")
+        count = self.sizes.parameter(f"{name}_within", loop.within.extent)
+        self.out.line(f"const {self.index} {name}_at = {at};")
+        self.out.line(f"const {self.index} {first} = {name}_at < 0 ? -{name}_at : 0;")
+        last = f"{count} - {name}_at"
+        self.out.line(f"const {self.index} {end} = {last} < {extent} ? {last} : {extent};")
+        return self.in_range(loop.axis, first, end)
 
     def _chunks(self, loop: Loop) -> None:
         """Whole chunks only: the last one starts early enough to end in range."""

@@ -27,6 +27,7 @@ from fuser.schedule.points.chunks_cpu import (
     in_vectors,
 )
 from fuser.schedule.points.common import in_turn, scalar_nodes, with_lanes, work
+from fuser.schedule.points.divided_rows import over_divided_rows
 from fuser.schedule.points.interleave import in_turn_where_short, interleaved
 from fuser.schedule.points.invariants import with_invariants_before
 from fuser.schedule.points.joined_pieces import joined
@@ -192,11 +193,14 @@ def _with_an_axis(number: int, part: Body) -> Body:
 
 
 def _innermost(body: Body, way: _Way) -> Loop:
-    """The loop over the innermost axis: in chunks or short vectors if points may be done twice,
-    else over vector lanes, or without any."""
+    """The loop over the innermost axis: in chunks or short vectors if points may be done twice, or
+    over the rows of a division, else over vector lanes, or without any."""
     chunks = in_chunks(body, way.parameters, way.past_cache) if way.may_repeat else None
     if chunks is not None:
         return chunks
+    divided = over_divided_rows(body, way.parameters)
+    if divided is not None:
+        return divided
     if _reads_apart(body, way.parameters):
         return Loop(body.axes[-1], Binding.SERIAL, scalar_nodes(body))
     vectors = in_vectors(body, way.parameters) if way.may_repeat else None

@@ -28,6 +28,13 @@ class Row:
     outer: tuple[Axis, ...]
     inner: Loop
 
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Of all loops: the innermost may have parts, one after the other."""
+        parts = self.inner.body if self.inner.binding is Binding.SERIAL else ()
+        inside = (node.axis for node in parts if isinstance(node, Loop))
+        return (*self.outer, self.inner.axis, *inside)
+
 
 def loops_around(
     rows: Sequence[Row], parameters: CpuParameters, tiles: Sequence[Node] = ()
@@ -42,7 +49,7 @@ def loops_around(
 
 def axes_in_order(rows: Sequence[Row]) -> tuple[Axis, ...]:
     """Every axis once, as they first appear."""
-    return tuple(dict.fromkeys(axis for row in rows for axis in (*row.outer, row.inner.axis)))
+    return tuple(dict.fromkeys(axis for row in rows for axis in row.axes))
 
 
 def _shared(rows: Sequence[Row]) -> tuple[Loop, ...]:

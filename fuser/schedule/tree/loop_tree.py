@@ -31,6 +31,15 @@ class Peel:
 
 
 @dataclass(frozen=True, slots=True)
+class Within:
+    """The points of an axis at which `at`, which goes up by one with it, is from 0 to `extent` - 1:
+    what axes outside decide."""
+
+    at: Index
+    extent: int
+
+
+@dataclass(frozen=True, slots=True)
 class Loop:
     """`body` for each value of `axis`, `step` apart.
 
@@ -39,7 +48,7 @@ class Loop:
     Of a `SCAN`, if `turned`, lanes are from its last point to its first: in the order of memory.
     A `STRIP` has a multiple of `unit` neighbours, but for the last; so have `BLOCKS`, which have
     fewer than `step` where some thread would have none, if `unit` is more than one. `span` is where
-    the values begin and end, if they are not all of the axis.
+    the values begin and end, if they are not all of the axis; `within`, if other axes decide that.
     """
 
     axis: Axis
@@ -52,6 +61,7 @@ class Loop:
     turned: bool = False
     unit: int = 1
     span: tuple[int, int] | None = None
+    within: Within | None = None
 
 
 @dataclass(frozen=True, slots=True)
