@@ -229,6 +229,11 @@ def verifying() -> bool:
     return switched("FUSER_VERIFY", default=False)
 
 
+def watches_planning() -> bool:
+    """Whether something is asked for that only planning anew shows or checks."""
+    return verifying() or bool(_chosen())
+
+
 def strict() -> bool:
     """Whether FUSER_STRICT asks for an error where torch would else take over."""
     return switched("FUSER_STRICT", default=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from fuser.errors import ArgumentError, CompilationError, FuserError, TargetErro
 from fuser.ir.binding import check_inputs, check_updates
 from fuser.ir.concretize import concretize_for, size_inputs
 from fuser.ir.nodes import Fusion, Inputs, Number, Scatter
+from fuser.kept_plans import kept_plan
 from fuser.planning import Compiled, compile_plan
 from fuser.runtime.at_once import each_at_once
 from fuser.runtime.calls.call import (
@@ -43,6 +45,10 @@ from fuser.runtime.target_name import TargetName, check_is_name, check_runs_on, 
 KEPT_PLANS = 4096
 """Plans one definition keeps; the oldest goes first. Their kernels stay compiled."""
 
+KEPT_ON_DISK = 16
+"""Plans of one definition that a process keeps on disk: of a definition that is called with ever
+other sizes, more would take the place of others' kernels."""
+
 __all__ = ["Executor", "Plan"]
 
 
@@ -70,6 +76,7 @@ class Executor:
         self._prepared: CompileCache[Prepared] = CompileCache(KEPT_PLANS)
         self._compiled: CompileCache[Compiled] = CompileCache(KEPT_PLANS)
         self._runners: CompileCache[Runner] = CompileCache(KEPT_PLANS)
+        self._planned = itertools.count()
         self._last: Plan | None = None
         self._recent: Prepared | None = None
 
@@ -145,7 +152,15 @@ class Executor:
     def _compile(self, inputs: Inputs, target: TargetName) -> Compiled:
         """The plan for these inputs, which serves others that lie alike on any device."""
         key = (target, *self._key(inputs, plan_key_of))
-        return self._compiled.get(key, lambda: compile_plan(self._fusion, inputs, target))
+
+        def make() -> Compiled:
+            return compile_plan(self._fusion, inputs, target)
+
+        def find() -> Compiled:
+            is_kept = next(self._planned) < KEPT_ON_DISK
+            return kept_plan(self._fusion, key, make) if is_kept else make()
+
+        return self._compiled.get(key, find)
 
     def profile(
         self,

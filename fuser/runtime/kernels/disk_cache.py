@@ -1,4 +1,4 @@
-"""Compiled kernels on disk, for later processes and for those that run at the same time.
+"""Kernels and plans on disk, for later processes and for those that run at the same time.
 
 An entry is a file named by the digest of its key. It holds a mark, that digest, and the digest of
 the bytes that follow; what does not match is as good as absent, and is made again. Entries appear

@@ -8,13 +8,16 @@ from collections.abc import Callable
 from fuser.locks import forkable_lock
 
 _LOCK = forkable_lock()
-_COUNTS = {"plans_built": 0, "kernels_compiled": 0, "kernels_loaded_from_disk": 0}
+_COUNTS = dict.fromkeys(
+    ("plans_built", "plans_loaded_from_disk", "kernels_compiled", "kernels_loaded_from_disk"), 0
+)
 _CALLS: dict[int, itertools.count[int]] = {}
 """By how many kernels a call launches, so many calls."""
 
 
 def stats() -> dict[str, int]:
-    """How many plans were built and kernels compiled, loaded from disk and launched so far."""
+    """How many plans were built or loaded from disk, and how many kernels compiled, loaded from
+    disk and launched so far."""
     with _LOCK:
         launched = sum(_calls(calls) * kernels for kernels, calls in _CALLS.items())
         return {**_COUNTS, "kernels_launched": launched}
