@@ -71,8 +71,13 @@ def _pickled(of: object) -> bytes | None:
         return None
 
 
-def _files(folder: str) -> Iterator[tuple[str, int, int]]:
-    """The files that planning is made of, when each was last changed, and its bytes."""
+File = tuple[str, int, int, int]
+"""A path, when what it holds and when anything about it was last changed, and its bytes. Some
+installers set the first time to the same one for all files; the second, nobody sets."""
+
+
+def _files(folder: str) -> Iterator[File]:
+    """The files that planning is made of."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name in _NO_PART:
@@ -81,10 +86,10 @@ def _files(folder: str) -> Iterator[tuple[str, int, int]]:
                 yield from _files(entry.path)
             else:
                 found = entry.stat()
-                yield entry.path, found.st_mtime_ns, found.st_size
+                yield entry.path, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
 
-def _package() -> tuple[tuple[str, int, int], ...]:
+def _package() -> tuple[File, ...]:
     """This package, as it is when it is imported; nothing where it does not lie in a folder."""
     try:
         return tuple(sorted(_files(str(Path(__file__).parent))))

@@ -82,10 +82,10 @@ def test_what_mappings_choose_by_makes_another(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_file_that_was_changed_makes_another(monkeypatch: pytest.MonkeyPatch) -> None:
     files = kept_plans.PACKAGE
-    assert {"planning.py", "printer.py", "common.h"} <= {Path(name).name for name, _, _ in files}
+    assert {"planning.py", "printer.py", "common.h"} <= {Path(name).name for name, *_ in files}
     assert planned(defined()) == "made"
-    name, changed, size = files[0]
-    monkeypatch.setattr(kept_plans, "PACKAGE", ((name, changed + 1, size), *files[1:]))
+    name, changed, touched, size = files[0]
+    monkeypatch.setattr(kept_plans, "PACKAGE", ((name, changed + 1, touched, size), *files[1:]))
     assert planned(defined()) == "made"
 
 
