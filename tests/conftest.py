@@ -134,14 +134,23 @@ def _names(parametrize: pytest.Mark) -> Sequence[str]:
 
 
 def pytest_collection_finish() -> None:
-    """The modules and the tests stay to the end: collectors of garbage need not look at them. And
-    torch times no guards."""
+    """The modules and the tests stay to the end: collectors of garbage need not look at them."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
-    guards = sys.modules.get("torch._dynamo.guards")
-    if guards is not None:  # only logged, and what empties the caches before takes 30 ms a graph
-        guards.profile_guard_manager = lambda *_: 0.0
+    if "torch._dynamo.guards" in sys.modules:
+        _spare_tracing()
+
+
+def _spare_tracing() -> None:
+    """What torch does for each graph that it traces, and no test asks for: 40 ms of 170."""
+    # Only logged, and what empties the caches before takes 30 ms a graph.
+    torch._dynamo.guards.profile_guard_manager = lambda *_: 0.0
+    torch._dynamo.config.run_gc_after_compile = False
+    # The state of random numbers that are functions of it, which is a setting of functorch's.
+    draws = torch._decomp.decompositions_for_rng.PhiloxStateTracker
+    draws.reset()
+    draws.reset = classmethod(lambda _: None)
 
 
 @pytest.fixture(params=Sanitizer, ids=lambda sanitizer: sanitizer.name)

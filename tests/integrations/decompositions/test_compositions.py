@@ -143,11 +143,18 @@ def test_rolled_elements_are_read_where_they_are(columns: int, shifts: Any, dims
     assert "index_select" not in operations
 
 
-@pytest.mark.parametrize("shape", [(3, 29), (29,), (2, 29, 3)])
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [
+        (shape, dtype)
+        for shape in ((3, 29), (29,), (2, 29, 3))
+        for dtype in (torch.float32, torch.bfloat16)
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize(
     ("size", "step"), [(8, 4), (5, 2), (7, 7), (3, 5), (6, 1), (28, 1), (29, 1)]
 )
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_windows_give_back_their_strides(
     shape: tuple[int, ...], size: int, step: int, dtype: torch.dtype
 ) -> None:

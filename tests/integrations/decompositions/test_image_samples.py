@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -44,25 +44,34 @@ def sampled(options: dict[str, Any], **how: Any) -> tuple[Callable[..., Any], Ca
     return function, torch.compile(function, backend="fuser", **how)
 
 
-def given() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Numbers that are none, types, layouts, and sizes of 0 and 1."""
-    x, places = torch.randn(2, 3, 7, 9), grid(2, 5, 6)
-    special, holes = NUMBERS.repeat(15).view_as(places), x.clone()
+def with_holes(x: torch.Tensor) -> torch.Tensor:
+    holes = x.clone()
     holes.view(-1)[::5] = torch.inf
     holes.view(-1)[1::7] = torch.nan
-    yield from ((x, special), (holes, places), (x.double(), places.double()))
-    yield x.to(memory_format=torch.channels_last), places.transpose(1, 2)
-    yield from ((x[:0], places[:0]), (x, places[:, :0]), (x[:, :0], places), (x[..., :1], places))
+    return holes
+
+
+Given = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+GIVEN: dict[str, Given] = {
+    "no numbers as places": lambda x, places: (x, NUMBERS.repeat(15).view_as(places)),
+    "no numbers as elements": lambda x, places: (with_holes(x), places),
+    "doubles": lambda x, places: (x.double(), places.double()),
+    "turned": lambda x, at: (x.to(memory_format=torch.channels_last), at.transpose(1, 2)),
+    "no images": lambda x, places: (x[:0], places[:0]),
+    "no places": lambda x, places: (x, places[:, :0]),
+    "no channels": lambda x, places: (x[:, :0], places),
+    "one column": lambda x, places: (x[..., :1], places),
+}
 
 
 @of_any_mode
-@torch._dynamo.config.patch(recompile_limit=16)
-def test_samples_are_torchs(options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("given", GIVEN)
+def test_samples_are_torchs(options: dict[str, Any], given: str) -> None:
     eager, compiled = sampled(options, dynamic=False)
-    for x, places in given():
-        wanted, found = eager(x, places), compiled(x, places)
-        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5, equal_nan=True)
-        assert found.stride() == wanted.stride()
+    x, places = GIVEN[given](torch.randn(2, 3, 7, 9), grid(2, 5, 6))
+    wanted, found = eager(x, places), compiled(x, places)
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5, equal_nan=True)
+    assert found.stride() == wanted.stride()
     assert {report.percent for report in dynamo.reports()} == {100.0}
 
 

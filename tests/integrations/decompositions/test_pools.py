@@ -72,18 +72,28 @@ POOLED: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.parametrize("batch", [[2], []], ids=str)
 @pytest.mark.parametrize("options", POOLED)
-def test_largest_elements_of_volumes_and_their_places(options: dict[str, Any]) -> None:
-    assert_pooled(with_places(**options), volume(2, 3, 6, 9, 11))
-    assert_pooled(with_places(**options), torch.randn(3, 6, 9, 11))
+def test_largest_elements_of_volumes_and_their_places(
+    options: dict[str, Any], batch: list[int]
+) -> None:
+    x = volume(*batch, 3, 6, 9, 11) if batch else torch.randn(3, 6, 9, 11)
+    assert_pooled(with_places(**options), x)
 
 
-@pytest.mark.parametrize("divisor", [None, 5])
-@pytest.mark.parametrize("with_padding", [True, False])
+COUNTED: list[dict[str, Any]] = [
+    {"count_include_pad": True},
+    {"count_include_pad": False},
+    {"divisor_override": 5},
+]
+"""What sums are divided by: the windows' sizes, their elements, or a number that is given."""
+
+
+@pytest.mark.parametrize("counted", COUNTED)
 @pytest.mark.parametrize("options", [*POOLED, {"kernel_size": 3, "stride": 1, "padding": 1}])
-def test_means_of_volumes(options: dict[str, Any], with_padding: bool, divisor: int | None) -> None:
-    options = {**options, "count_include_pad": with_padding, "divisor_override": divisor}
-    assert_pooled(lambda x: F.avg_pool3d(x, **options), torch.randn(2, 3, 6, 9, 11))
+def test_means_of_volumes(options: dict[str, Any], counted: dict[str, Any]) -> None:
+    x = torch.randn(2, 3, 6, 9, 11)
+    assert_pooled(lambda x: F.avg_pool3d(x, **options, **counted), x)
 
 
 @pytest.mark.parametrize(

@@ -270,9 +270,13 @@ def test_conversions_have_no_undefined_behaviour(name: str, address: Sanitizer) 
 
 # -- generated kernels -----------------------------------------------------------------------------
 
+SANITIZED = [family for family in FAMILIES if family.name != "columns of lines"]
+"""That is a mapping of a processor's; its emulated kernels are those of "split columns", of 16,000
+threads."""
+
 
 @pytest.mark.sanitizer
-@pytest.mark.parametrize("family", FAMILIES, ids=str)
+@pytest.mark.parametrize("family", SANITIZED, ids=str)
 def test_generated_kernels_have_no_findings(family: Family, sanitizer: Sanitizer) -> None:
     """Among them the gelu between views and the transposition between views."""
     inputs = family.inputs()
