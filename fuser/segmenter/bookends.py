@@ -7,7 +7,7 @@ T1 (alias of T0) -> [mul, erf, add, mul] -> T9           one kernel over T1 and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from fuser.ir.extern_memory import extern_memory
@@ -135,11 +135,13 @@ def output_chains(
     """For each value of `needed` that a kernel must produce, the metadata chain that ends there.
 
     The chain is as long as possible; its root is the value to store. It is empty where the value
-    itself is stored.
+    itself is stored. A slice ends it, as its kernel stores the slice alone, unless what is sliced
+    is needed too: that is stored with what the slice leaves out.
     """
     definitions = fusion.definitions()
     chains: list[Chain] = []
-    for end in dict.fromkeys(needed):
+    ends = dict.fromkeys(needed)
+    for end in ends:
         if end in placed:
             continue
         root, statements, before = end, list[Statement](), None
@@ -148,13 +150,27 @@ def output_chains(
             op = statement.op
             if not is_metadata(op) or op.arg in placed:
                 break
-            if isinstance(op, Slice | Flip):
+            if isinstance(op, Flip) or (
+                isinstance(op, Slice) and not _is_stored(op.arg, ends, definitions)
+            ):
                 before = statement
                 break
             statements.insert(0, statement)
             root = op.arg
         chains.append(Chain(root, end, tuple(statements), before))
     return chains
+
+
+def _is_stored(
+    value: Value, needed: Container[Value], definitions: Mapping[Value, Statement]
+) -> bool:
+    """Whether a value is needed, or an alias of one that is."""
+    while value not in needed:
+        op = definitions[value].op if value in definitions else None
+        if op is None or not is_metadata(op) or isinstance(op, Flip):
+            return False
+        value = op.arg
+    return True
 
 
 def place_chains(
@@ -211,7 +227,7 @@ def _wanted_order(chain: Chain, end_order: Order) -> Order:
         assert is_metadata(op), op
         if isinstance(op, Permute):
             order = tuple(order[op.dims.index(dim)] for dim in range(len(op.dims)))
-        else:
+        elif not isinstance(op, Slice):
             order = row_major_order(len(op.arg.shape))
     return order
 

@@ -202,6 +202,15 @@ def test_a_slice_of_a_result_is_computed_alone():
     assert kernel.bytes_written == 2 * 8 * 4
 
 
+def test_a_slice_of_what_is_stored_anyway_lies_in_it():
+    # exp -> T1, T1 -> permute -> slice -> squeeze     ->     one kernel, and an alias of T1
+    chain = Chain(torch.randn(4, 6))
+    rows = chain.exp(chain.values[0])
+    column = chain.add(Slice(chain.add(Permute(rows, (1, 0))), (1, 0), (2, 4), (1, 1)))
+    segmented = chain.out(rows, chain.add(Squeeze(column, (0,))))
+    assert steps(segmented) == ["kernel(T0 -> T1)", "T4 is T1"]
+
+
 def test_an_expanded_output_is_stored_once():
     # exp [4, 1] -> expand [4, 1000]: 16 bytes are written, and the output has stride 0
     chain = Chain(torch.randn(4, 1))
