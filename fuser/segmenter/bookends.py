@@ -174,12 +174,14 @@ def _is_stored(
 
 
 def place_chains(
-    chains: list[Chain], orders: Mapping[Value, Order]
+    chains: list[Chain], orders: Mapping[Value, Order], shown: Mapping[Value, Strided]
 ) -> tuple[dict[Value, Strided], list[str]]:
     """Memory for the root of every chain, and for what is then only an alias of it.
 
     A root gets torch's layout if every chain from it is free under that layout, else the layout
-    that its first chain needs. A chain that still needs a copy is stored at its own end.
+    that its first chain needs. A chain that still needs a copy is stored at its own end, as is an
+    output that is no alias in torch of the others of its root, or is one in another order: `shown`
+    is how outputs lie there.
     """
     placed: dict[Value, Strided] = {}
     log: list[str] = []
@@ -188,12 +190,13 @@ def place_chains(
         wanted = [orders[root], *(_wanted_order(chain, orders[chain.end]) for chain in own)]
         lies = max(
             (dense(root, order) for order in wanted),
-            key=lambda memory: sum(_follow(chain, memory) is not None for chain in own),
+            key=lambda memory: len(_followed(own, memory, shown)),
         )
+        free = _followed(own, lies, shown)
         if own[0].before is not None:
             log.append(f"bookend kept:     {_kept(own[0].before)}")
         for chain in own:
-            followed = _follow(chain, lies)
+            followed = free.get(chain.end)
             if followed is None:
                 placed[chain.end] = dense(chain.end, orders[chain.end])
                 why = f"strides {lies.strides} of {root} need a copy"
@@ -204,6 +207,34 @@ def place_chains(
             if chain.statements:
                 log.append(f"bookend stripped: {_words(chain)} is memory of {root}")
     return placed, log
+
+
+def _followed(
+    chains: list[Chain], memory: Strided, shown: Mapping[Value, Strided]
+) -> dict[Value, dict[Value, Strided]]:
+    """By the end of each chain that is free if its root lies in `memory`: where its values lie."""
+    free: dict[Value, dict[Value, Strided]] = {}
+    base: Value | None = None
+    for chain in chains:
+        followed = _follow(chain, memory)
+        if followed is None:
+            continue
+        if (eager := shown.get(chain.end)) is not None:
+            alike = base in (None, eager.base) and _order_of_long(followed[chain.end]) == (
+                _order_of_long(eager)
+            )
+            if not alike:
+                continue
+            base = eager.base
+        free[chain.end] = followed
+    return free
+
+
+def _order_of_long(memory: Strided) -> tuple[int, ...]:
+    """Which of the dimensions of more than one element are slower than which."""
+    spans = [(size, stride) for size, stride in zip(memory.shape, memory.strides, strict=True)]
+    long = [(size, stride) for size, stride in spans if size > 1]
+    return ranks([size for size, _ in long], [stride for _, stride in long])
 
 
 def _follow(chain: Chain, memory: Strided) -> dict[Value, Strided] | None:
