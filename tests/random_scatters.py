@@ -170,5 +170,40 @@ def sum_of_scatters(writer: Writer) -> None:
     writer.add(step, known(bound, facts.bits))
 
 
-WRITES = (scatter,)
+def at_a_range(writer: Writer) -> None:
+    """A tensor laid out in any order, and slices of it at a range: picked, written or added there,
+    all of which passes make other operations of; torch has orders of its own for each."""
+    position = writer.operand(
+        lambda h, k: (
+            len(h.value.shape) > 1
+            and 0 not in h.value.shape
+            and k.exact
+            and h.dtype() in (DataType.Float, DataType.Double, *INTEGERS)
+        )
+    )
+    if position is None:
+        return
+    shape, facts = writer.shape(position), writer.facts[position]
+    order = writer.draw(st.permutations(range(len(shape))))
+    dim = writer.draw(st.integers(0, len(shape) - 1))
+    count = writer.draw(st.integers(1, min(shape[dim], 6)))
+    start = writer.draw(st.sampled_from((0, shape[dim] - count)))
+    way = writer.pick(("index_select", "index_add", "index_add", "scatter"))
+
+    def step(fd: FusionDefinition, values: list[Handle]) -> Handle:
+        laid = fd.ops.stride_order(values[position], order)
+        places = fd.ops.iota(count, start, 1, DataType.Int)
+        if way == "index_select":
+            return fd.ops.index_select(laid, places, dim)
+        ends = [count if d == dim else size for d, size in enumerate(shape)]
+        source = fd.ops.slice(laid, [0] * len(shape), ends)
+        if way == "index_add":
+            return fd.ops.index_add(laid, places, source, dim)
+        across = fd.ops.broadcast(places, [d != dim for d in range(len(shape))])
+        return fd.ops.scatter(laid, fd.ops.expand(across, ends), source, dim)
+
+    writer.add(step, known(2 * facts.bound, facts.bits))
+
+
+WRITES = (scatter, at_a_range)
 SCATTERS = (scatter_add, index_add, index_put_accumulate, sum_of_scatters)
