@@ -99,14 +99,19 @@ def of_complex(writer: Writer) -> None:
                 lambda fd, v: fd.ops.complex(v[real], v[imaginary]), _met(writer, real, imaginary)
             )
         return
-    position = writer.operand(
-        lambda h, k: h.dtype().is_complex and (k.bound <= 8 or name in ("real", "imag"))
-    )
-    if position is None:
-        return
-    facts = writer.facts[position]
     if name in ("real", "imag"):
-        writer.add(lambda fd, v: getattr(fd.ops, name)(v[position]), facts)
+        position = writer.operand(lambda h, k: h.dtype().is_complex or h.dtype() in FLOATS)
+        if position is not None:
+            taken = writer.dtype(position).is_complex
+
+            def part(fd: FusionDefinition, v: list[Handle]) -> Handle:
+                x = v[position]
+                return getattr(fd.ops, name)(x if taken else fd.ops.complex(x, x))
+
+            writer.add(part, writer.facts[position])
+        return
+    position = writer.operand(lambda h, k: h.dtype().is_complex and k.bound <= 8)
+    if position is None:
         return
     moved = _within_parts if name in ("sinh", "cosh", "tan", "expm1") else _past_cuts
     writer.add_infinite(
