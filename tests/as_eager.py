@@ -68,13 +68,18 @@ def check_zeros(
     fusion: Fusion, results: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]
 ) -> None:
     """Raises AssertionError where a zero has another sign than the oracle's."""
-    unknown = _following(fusion, _gives_either, set())
+    unknown = either_zero(fusion)
     for value, got, want in zip(fusion.output_values, results, wanted, strict=True):
         if value in unknown or not value.dtype.is_floating:
             continue
         pair = got.double(), want.double()
         wrong = (pair[0] == 0) & (pair[1] == 0) & (pair[0].signbit() != pair[1].signbit())
         assert not wrong.any(), f"{value}: {int(wrong.sum())} zero(s) of the other sign"
+
+
+def either_zero(fusion: Fusion) -> set[Value]:
+    """The values whose zeros may have either sign."""
+    return _following(fusion, _gives_either, set())
 
 
 def _gives_either(statement: Statement) -> bool:

@@ -7,6 +7,7 @@ its inputs do by a few: a program may round, compare, and take differences.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -45,11 +46,12 @@ class Ran:
 @dataclass(frozen=True)
 class Expected:
     """What eager makes of some inputs, and by how much each may differ; the largest rounding of any
-    value is `rounding`."""
+    value is `rounding`. `zeros` are those whose sign no moved input changes."""
 
     ran: Ran
     allowed: Sequence[float]
     rounding: float
+    zeros: Sequence[torch.Tensor]
 
 
 def check(seed: int) -> str:
@@ -178,12 +180,31 @@ def _expected(program: Program) -> Expected | None:
     rounding = _rounding(values)
     largest = max(float(widest(x.detach()).abs().max()) for x in values.values())
     moves = [rounding * largest / 8] * len(ran.made)
+    zeros = [_zeros(x, x) for x in ran.made]
     for seed in range(MOVED):
         inputs = [_moved(x, rounding, seed) for x in program.inputs]
         moved = run(program.function(), inputs, trained=program.trained).made
         pairs = zip(moves, ran.made, moved, strict=True)
         moves = [max(most, _apart(*pair)) for most, *pair in pairs]
-    return Expected(ran, [MOVES * each for each in moves], rounding)
+        signs = zip(zeros, ran.made, moved, strict=True)
+        zeros = [firm & _zeros(*pair) for firm, *pair in signs]
+    if _EITHER_ZERO.search(program.text):
+        zeros = [torch.zeros_like(firm) for firm in zeros]
+    return Expected(ran, [MOVES * each for each in moves], rounding, zeros)
+
+
+_EITHER_ZERO = re.compile(
+    r"max|min|clamp|relu|hard|shrink|pool|put|add\(|scatter|sort|topk|\[.*\] [+*]?="
+)
+"""What may make either of two zeros: extremes, of which torch's vectors and single elements differ,
+and what is added to zeros."""
+
+
+def _zeros(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Where both hold zeros of one sign; nowhere in complex numbers, of which parts are 0."""
+    if x.shape != y.shape or not x.is_floating_point():
+        return torch.zeros(x.shape, dtype=torch.bool)
+    return (x == 0) & (y == 0) & (x.signbit() == y.signbit())
 
 
 def _rounding(values: Values) -> float:
@@ -218,6 +239,8 @@ def _difference(
     for number, (old, new, allowed) in enumerate(pairs):
         lies = number < len(ran.shared)
         what = _different(old, new, allowed, expected.rounding, lies=lies)
+        if not what and lies and not _zeros(old, new)[expected.zeros[number]].all():
+            what = "zeros: some have the other sign"
         if what:
             return f"{what} (result {number})"
     return ""

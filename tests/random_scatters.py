@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import torch
 from hypothesis import strategies as st
 
 from fuser import DataType, FusionDefinition
@@ -63,6 +64,45 @@ def index_put_accumulate(writer: Writer) -> None:
         return fd.ops.index_put_accumulate(values[position], values[index], rows)
 
     writer.add(step, _sum_of(writer, position, source))
+
+
+def scatter(writer: Writer) -> None:
+    """Elements, slices or a number written at an index that has each place once: which of several
+    stays is open."""
+    scattered = _scattered(writer)
+    if scattered is None:
+        return
+    position, source, dim, size = scattered
+    sizes = list(writer.shape(source))
+    count = min(sizes[dim], size)
+    sizes[dim] = count
+    if math.prod(sizes) > writer.scale.max_count:
+        return
+    index = _places_once(writer, count, size)
+    apart = [d != dim for d in range(len(sizes))]
+    number = writer.pick((None, None, 1, 0, -2))
+
+    def step(fd: FusionDefinition, values: list[Handle]) -> Handle:
+        at = fd.ops.expand(fd.ops.broadcast(values[index], apart), sizes)
+        written = values[source] if number is None else number
+        return fd.ops.scatter(values[position], at, written, dim)
+
+    facts = writer.facts[position]
+    writer.add(step, known(max(facts.bound, 2), facts.bits))
+
+
+def _places_once(writer: Writer, count: int, size: int) -> int:
+    """The position of an index of different places: a new input, or the first or last ones."""
+    dtype = writer.pick(INTEGERS)
+    if writer.draw(st.booleans()):
+        generator = torch.Generator().manual_seed(writer.draw(st.integers(0, 1000)))
+        given = torch.randperm(size, generator=generator)[:count].to(dtype.torch)
+        writer.inputs.append(given)
+        writer.add(lambda fd, _: fd.from_pytorch(given, static_sizes=True), Known(size, 0))
+    else:
+        start, step = writer.pick(((0, 1), (size - 1, -1), (size - count, 1)))
+        writer.add(lambda fd, _: fd.ops.iota(count, start, step, dtype), Known(size, 0))
+    return len(writer.handles) - 1
 
 
 def _scattered(writer: Writer, dim: int | None = None) -> tuple[int, int, int, int] | None:
@@ -130,4 +170,40 @@ def sum_of_scatters(writer: Writer) -> None:
     writer.add(step, known(bound, facts.bits))
 
 
+def at_a_range(writer: Writer) -> None:
+    """A tensor laid out in any order, and slices of it at a range: picked, written or added there,
+    all of which passes make other operations of; torch has orders of its own for each."""
+    position = writer.operand(
+        lambda h, k: (
+            len(h.value.shape) > 1
+            and 0 not in h.value.shape
+            and k.exact
+            and h.dtype() in (DataType.Float, DataType.Double, *INTEGERS)
+        )
+    )
+    if position is None:
+        return
+    shape, facts = writer.shape(position), writer.facts[position]
+    order = writer.draw(st.permutations(range(len(shape))))
+    dim = writer.draw(st.integers(0, len(shape) - 1))
+    count = writer.draw(st.integers(1, min(shape[dim], 6)))
+    start = writer.draw(st.sampled_from((0, shape[dim] - count)))
+    way = writer.pick(("index_select", "index_add", "index_add", "scatter"))
+
+    def step(fd: FusionDefinition, values: list[Handle]) -> Handle:
+        laid = fd.ops.stride_order(values[position], order)
+        places = fd.ops.iota(count, start, 1, DataType.Int)
+        if way == "index_select":
+            return fd.ops.index_select(laid, places, dim)
+        ends = [count if d == dim else size for d, size in enumerate(shape)]
+        source = fd.ops.slice(laid, [0] * len(shape), ends)
+        if way == "index_add":
+            return fd.ops.index_add(laid, places, source, dim)
+        across = fd.ops.broadcast(places, [d != dim for d in range(len(shape))])
+        return fd.ops.scatter(laid, fd.ops.expand(across, ends), source, dim)
+
+    writer.add(step, known(2 * facts.bound, facts.bits))
+
+
+WRITES = (scatter, at_a_range)
 SCATTERS = (scatter_add, index_add, index_put_accumulate, sum_of_scatters)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from hypothesis import strategies as st
 
@@ -65,13 +66,15 @@ def binary(writer: Writer) -> None:
     """Arithmetic, comparison or bitwise operation of two operands, or of one and a literal."""
     name = writer.pick((*ARITHMETIC, *ARITHMETIC, *COMPARISONS, *BITWISE))
     exact, integral = name in COMPARISONS, name in BITWISE
-    left = writer.operand(
-        lambda h, k: (k.exact or not exact) and (h.dtype().is_integral or not integral)
-    )
+
+    def fits(handle: Handle, facts: Known) -> bool:
+        return (facts.exact or not exact) and (handle.dtype().is_integral or not integral)
+
+    left = writer.operand(fits)
     if left is None:
         return
     literal = None if integral else writer.draw(st.sampled_from([None, None, *LITERALS]))
-    right = _partner(writer, left, exact, integral) if literal is None else left
+    right = left if literal is not None else partner(writer, left, fits)
     if right is None or (name == "sub" and _boolean(writer, left, right)):
         return
     a, b = writer.facts[left], writer.facts[right]
@@ -84,16 +87,16 @@ def binary(writer: Writer) -> None:
     )
 
 
-def _partner(writer: Writer, left: int, exact: bool, integral: bool) -> int | None:
+def partner(
+    writer: Writer, left: int, accepts: Callable[[Handle, Known], bool] = lambda h, k: True
+) -> int | None:
     """An operand that broadcasts with `left`."""
 
-    def accepts(handle: Handle, facts: Known) -> bool:
-        if (exact and not facts.exact) or (integral and not handle.dtype().is_integral):
-            return False
+    def fits(handle: Handle, facts: Known) -> bool:
         pairs = zip(reversed(writer.shape(left)), reversed(handle.value.shape), strict=False)
-        return all(a == b or 1 in (a, b) for a, b in pairs)
+        return accepts(handle, facts) and all(a == b or 1 in (a, b) for a, b in pairs)
 
-    return writer.operand(accepts)
+    return writer.operand(fits)
 
 
 def _boolean(writer: Writer, *positions: int) -> bool:
@@ -124,7 +127,7 @@ def select(writer: Writer) -> None:
             result = known(max(facts.bound, 2), None if facts.bits is None else facts.bits + 1)
             writer.add(lambda fd, values: fd.ops.clamp(values[position], -1, 1.5), result)
         return
-    branch = _partner(writer, condition, exact=False, integral=False)
+    branch = partner(writer, condition)
     if branch is not None:
         facts = writer.facts[branch]
         result = known(max(facts.bound, 1), facts.bits)

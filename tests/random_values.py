@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fuser import DataType, FusionDefinition
 from fuser.errors import OperandDtypeError
 from fuser.frontend.handles import Handle
-from fuser.ir.nodes import Value, operands
+from fuser.ir.nodes import Pointwise, Reduce, Scan, Scatter, Value, operands
 
 T = TypeVar("T")
 Step = Callable[[FusionDefinition, list[Handle]], Handle]
@@ -23,6 +23,8 @@ DTYPES = (*FLOATS, *INTEGERS, DataType.Bool)
 OTHERS = tuple(dtype for dtype in DataType if dtype not in DTYPES)
 EVERY_DTYPE = (*DTYPES, *DTYPES, *OTHERS)
 """Those that less is computed in are drawn less often."""
+
+_COPIES = ("set", "segment_set", "where", "complex")
 
 MAX_RANK = 4
 MAX_INEXACT = 64.0
@@ -100,6 +102,8 @@ class Writer:
         self.facts: list[Known] = []
         self.infinite: set[Value] = set()
         """Floats of which some may be NaN or infinite."""
+        self._followed = 0
+        """Of how many statements that is known."""
 
     def pick(self, options: Sequence[T]) -> T:
         return self.draw(st.sampled_from(list(options)))
@@ -110,15 +114,37 @@ class Writer:
             handle = step(self.fd, self.handles)
         except OperandDtypeError:
             return
-        for statement in self.fd.fusion.statements if self.infinite else ():
+        statements = self.fd.fusion.statements
+        for statement in statements[self._followed :]:
             if not self.infinite.isdisjoint(operands(statement.op)):
                 self.infinite.update(v for v in statement.outs if not v.dtype.is_integral)
+        self._followed = len(statements)
         facts = _settled(handle.dtype(), facts)
-        if facts is None:
+        if facts is None or self._is_open(handle.value):
             return
         self.handles.append(handle)
         self.facts.append(replace(facts, finite=handle.value not in self.infinite))
         self.steps.append(step)
+
+    def _is_open(self, value: Value) -> bool:
+        """Whether complex infinities were computed with. Where a part is 0, products of these are
+        NaN or not: in torch that differs between vectors and single elements, and its sums are of
+        multiples by 1."""
+        if not value.dtype.is_complex or value not in self.infinite:
+            return False
+        op = self.fd.fusion.definitions()[value].op if value not in self.fd.fusion.inputs else None
+        return isinstance(op, Reduce | Scan | Scatter) or (
+            isinstance(op, Pointwise) and op.op not in _COPIES
+        )
+
+    def add_infinite(self, step: Step, facts: Known | None) -> None:
+        """Append a step that may make NaN or infinities of any numbers."""
+        made = len(self.handles)
+        self.add(step, facts)
+        for handle in self.handles[made:]:
+            if not handle.dtype().is_integral:
+                self.infinite.add(handle.value)
+                self.facts[-1] = replace(self.facts[-1], finite=False)
 
     def declare(self, handles: Sequence[Handle], given: Sequence[torch.Tensor | float]) -> None:
         """Begin with inputs that hold some numbers."""

@@ -24,11 +24,13 @@ from hypothesis import strategies as st
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
+from tests.random_functions import FUNCTIONS, OPERANDS
+from tests.random_library import COMPOSED, LIBRARY
 from tests.random_places import COMPUTED_PLACES
 from tests.random_resizes import RESIZES
 from tests.random_row_steps import GATHERS, NORMALIZATIONS, REDUCTIONS
 from tests.random_scans import SCANS
-from tests.random_scatters import SCATTERS
+from tests.random_scatters import SCATTERS, WRITES
 from tests.random_steps import (
     FACTORIES,
     LAYOUTS,
@@ -50,21 +52,26 @@ from tests.random_values import (
 )
 
 __all__ = [
+    "COMPOSED",
     "COMPUTED_PLACES",
     "DTYPES",
     "FACTORIES",
+    "FUNCTIONS",
     "GATHERS",
     "LAYOUTS",
+    "LIBRARY",
     "LOGARITHMS",
     "METADATA",
     "NARROW",
     "NORMALIZATIONS",
+    "OPERANDS",
     "POINTWISE",
     "REDUCTIONS",
     "RESIZES",
     "SCANS",
     "SCATTERS",
     "SLICES",
+    "WRITES",
     "Definition",
     "definitions",
     "drawn",

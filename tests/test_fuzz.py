@@ -13,11 +13,20 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.errors import OutputDifferenceError
-from fuser.ir.nodes import Fusion
+from fuser.ir.nodes import Fusion, Pointwise
+from fuser.ir.pointwise import TABLE
 from fuser.ir.printer import operation_name
 from fuser.runtime.backend import CpuBackend
 from fuser.runtime.calls.executor import Runner
-from tests import compiled_programs, fuzz, random_row_steps, random_scatters, random_steps
+from tests import (
+    compiled_programs,
+    fuzz,
+    random_functions,
+    random_library,
+    random_row_steps,
+    random_scatters,
+    random_steps,
+)
 from tests.program_patterns import STATEMENTS, VALUES
 from tests.random_programs import Line, Program, program_of
 from tests.random_values import LARGE, SMALL, overlaps_itself
@@ -97,10 +106,28 @@ def test_smaller_programs_have_fewer_lines_or_results():
 
 def test_every_family_takes_part():
     steps = set(fuzz.every_step())
-    for module in (random_steps, random_row_steps, random_scatters):
+    for module in (
+        random_functions,
+        random_library,
+        random_steps,
+        random_row_steps,
+        random_scatters,
+    ):
         for name, family in vars(module).items():
             if name.isupper() and isinstance(family, tuple) and all(map(callable, family)):
                 assert steps.issuperset(family), name
+
+
+def test_every_row_of_the_pointwise_table_is_drawn():
+    drawn: set[str] = set()
+    for seed in range(400):
+        with FusionDefinition() as fd:
+            fuzz.definition_of(seed).build(fd)
+        operations = (statement.op for statement in fd.fusion.statements)
+        drawn |= {op.op for op in operations if isinstance(op, Pointwise)}
+        if drawn == set(TABLE):
+            return
+    assert drawn == set(TABLE)
 
 
 def test_seeds_take_turns_in_all_mappings():

@@ -109,12 +109,16 @@ class ExpressionPrinter:
 
         A float becomes a narrow integer by way of one of 32 bits: of what does not fit, C++ says
         nothing, and g++ leaves the narrow one out where it is converted again. So one becomes an
-        unsigned integer by a function, where the target has one.
+        unsigned integer by a function, where the target has one. Of complex numbers, so does the
+        real part.
         """
-        given = self.print(convert.of, owner)
-        if convert.of.dtype.is_floating and _is_narrow_integer(convert.dtype):
+        given, of = self.print(convert.of, owner), convert.of.dtype
+        narrow = _is_narrow_integer(convert.dtype)
+        if of.is_complex and (narrow or convert.dtype is DataType.UInt64):
+            given, of = f"{self.type(of.real)}({given})", of.real
+        if of.is_floating and narrow:
             given = f"{self.type(DataType.Int32)}({given})"
-        elif convert.of.dtype.is_floating and convert.dtype.is_integral:
+        elif of.is_floating and convert.dtype.is_integral:
             self.known.truncated(convert.of)
             if convert.dtype is DataType.UInt64 and "uint64_of" in self.target.library.sections:
                 return f"{self.use('uint64_of')}({given})"

@@ -165,8 +165,8 @@ def eager_memory(statement: Statement, held: Mapping[Value, Strided]) -> Strided
     """How torch would lay out a computed value, from how its operands lie.
 
     Metadata operations and `select` keep the memory where they can; a pointwise or flipped result
-    is dense and follows the first operand of its own sizes that has a stride order; everything else
-    is row-major; what torch runs, `extern_memory` knows.
+    is dense and follows its operands, of which the first decide (`met_order`); everything else is
+    row-major; what torch runs, `extern_memory` knows.
     """
     out, op = statement.out, statement.op
     match op:
@@ -180,12 +180,49 @@ def eager_memory(statement: Statement, held: Mapping[Value, Strided]) -> Strided
             return selected(op, held[op.arg], out)
         case Cast() | Pointwise() | Flip():
             args = op.args if isinstance(op, Pointwise) else (op.arg,)
-            same = (held[arg] for arg in args if arg.is_tensor and arg.shape == out.shape)
-            orders = (order_of(memory) for memory in same)
-            known = next((order for order in orders if order is not None), None)
-            return row_major(out) if known is None else dense(out, known)
+            memories = [held[arg] for arg in args if arg.is_tensor]
+            whole = bool(memories) and memories[0].shape == out.shape
+            order = order_of(memories[0]) if whole else None  # which decides alone
+            return dense(out, met_order(out.shape, memories) if order is None else order)
         case _:
             return row_major(out)
+
+
+def met_order(shape: Sequence[int], memories: Sequence[Strided]) -> Order:
+    """The stride order in which torch lays out what is computed of operands: of two dimensions, the
+    first operand decides along which none is repeated and whose strides differ."""
+    rank = len(shape)
+    spans: list[list[int]] = []
+    for memory in memories:
+        new = rank - len(memory.shape)
+        pairs = zip(memory.shape, memory.strides, shape[new:], strict=True)
+        spans.append([0] * new + [0 if have != size else by for have, by, size in pairs])
+    fastest_first = list(reversed(range(rank)))
+    for last in range(1, rank):
+        at = last
+        for before in reversed(range(last)):
+            swap = _is_slower(fastest_first[before], fastest_first[at], shape, spans)
+            if swap is False:
+                break
+            if swap:
+                fastest_first[before], fastest_first[at] = fastest_first[at], fastest_first[before]
+                at = before
+    return tuple(fastest_first.index(dim) for dim in range(rank))
+
+
+def _is_slower(
+    one: int, other: int, shape: Sequence[int], spans: Sequence[Sequence[int]]
+) -> bool | None:
+    """Whether a dimension goes after another; None where no operand tells."""
+    for strides in spans:
+        by = strides[one], strides[other]
+        if 0 in by:
+            continue
+        if by[0] != by[1]:
+            return by[0] > by[1]
+        if shape[one] > shape[other]:
+            return True
+    return None
 
 
 def selected(op: Gather, memory: Strided, out: Value) -> Strided:

@@ -55,8 +55,10 @@ def _fold(statement: Statement, emit: Emitter) -> Change:
             full = emit.producer(op.arg)
             if not isinstance(full, Full):
                 return None
-            fill = converted_scalar(full.fill, full.dtype, emit)
-            return Full(statement.out.shape, fill, statement.out.dtype)
+            fill, dtype = converted_scalar(full.fill, full.dtype, emit), statement.out.dtype
+            if fill.dtype.is_complex and not dtype.is_complex:  # of which a full takes none
+                fill = converted_scalar(fill, dtype, emit)
+            return Full(statement.out.shape, fill, dtype)
         case _:
             return None
 

@@ -61,6 +61,8 @@ def lower_reductions(fusion: Fusion) -> Fusion:
 class _Lowering:
     def __init__(self, fusion: Fusion) -> None:
         self.emit = Emitter(fusion)
+        self._handed_out: set[Value] = set()
+        """Row values that are results of reductions."""
 
     def reduce(self, statement: Statement, op: Reduce) -> None:
         """Add what a reduction is made of; the last statements make its results."""
@@ -126,8 +128,13 @@ class _Lowering:
         self._add(Cast(first, DataType.Int), out)
 
     def _hand_out(self, kept: Value, op: Reduce, out: Value) -> None:
-        """A row value whose dimensions were kept, as the reduction gives it."""
-        self._add(Pointwise("set", (kept,)) if op.keepdim else Squeeze(kept, op.dims), out)
+        """A row value whose dimensions were kept, as the reduction gives it: a tensor of its own,
+        also where equal reductions have one row value."""
+        made: Operation = Pointwise("set", (kept,)) if op.keepdim else Squeeze(kept, op.dims)
+        if isinstance(made, Squeeze) and kept in self._handed_out:
+            made = Pointwise("set", (self._add(made),))
+        self._handed_out.add(kept)
+        self._add(made, out)
 
     def _size(self, number: int, dtype: DataType = DataType.Int) -> Value:
         """A number that follows from sizes."""

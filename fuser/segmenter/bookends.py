@@ -7,7 +7,7 @@ T1 (alias of T0) -> [mul, erf, add, mul] -> T9           one kernel over T1 and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from fuser.ir.extern_memory import extern_memory
@@ -135,11 +135,13 @@ def output_chains(
     """For each value of `needed` that a kernel must produce, the metadata chain that ends there.
 
     The chain is as long as possible; its root is the value to store. It is empty where the value
-    itself is stored.
+    itself is stored. A slice ends it, as its kernel stores the slice alone, unless what is sliced
+    is needed too: that is stored with what the slice leaves out.
     """
     definitions = fusion.definitions()
     chains: list[Chain] = []
-    for end in dict.fromkeys(needed):
+    ends = dict.fromkeys(needed)
+    for end in ends:
         if end in placed:
             continue
         root, statements, before = end, list[Statement](), None
@@ -148,7 +150,9 @@ def output_chains(
             op = statement.op
             if not is_metadata(op) or op.arg in placed:
                 break
-            if isinstance(op, Slice | Flip):
+            if isinstance(op, Flip) or (
+                isinstance(op, Slice) and not _is_stored(op.arg, ends, definitions)
+            ):
                 before = statement
                 break
             statements.insert(0, statement)
@@ -157,13 +161,27 @@ def output_chains(
     return chains
 
 
+def _is_stored(
+    value: Value, needed: Container[Value], definitions: Mapping[Value, Statement]
+) -> bool:
+    """Whether a value is needed, or an alias of one that is."""
+    while value not in needed:
+        op = definitions[value].op if value in definitions else None
+        if op is None or not is_metadata(op) or isinstance(op, Flip):
+            return False
+        value = op.arg
+    return True
+
+
 def place_chains(
-    chains: list[Chain], orders: Mapping[Value, Order]
+    chains: list[Chain], orders: Mapping[Value, Order], shown: Mapping[Value, Strided]
 ) -> tuple[dict[Value, Strided], list[str]]:
     """Memory for the root of every chain, and for what is then only an alias of it.
 
     A root gets torch's layout if every chain from it is free under that layout, else the layout
-    that its first chain needs. A chain that still needs a copy is stored at its own end.
+    that its first chain needs. A chain that still needs a copy is stored at its own end, as is an
+    output that is no alias in torch of the others of its root, or is one in another order: `shown`
+    is how outputs lie there.
     """
     placed: dict[Value, Strided] = {}
     log: list[str] = []
@@ -172,12 +190,13 @@ def place_chains(
         wanted = [orders[root], *(_wanted_order(chain, orders[chain.end]) for chain in own)]
         lies = max(
             (dense(root, order) for order in wanted),
-            key=lambda memory: sum(_follow(chain, memory) is not None for chain in own),
+            key=lambda memory: len(_followed(own, memory, shown)),
         )
+        free = _followed(own, lies, shown)
         if own[0].before is not None:
             log.append(f"bookend kept:     {_kept(own[0].before)}")
         for chain in own:
-            followed = _follow(chain, lies)
+            followed = free.get(chain.end)
             if followed is None:
                 placed[chain.end] = dense(chain.end, orders[chain.end])
                 why = f"strides {lies.strides} of {root} need a copy"
@@ -188,6 +207,34 @@ def place_chains(
             if chain.statements:
                 log.append(f"bookend stripped: {_words(chain)} is memory of {root}")
     return placed, log
+
+
+def _followed(
+    chains: list[Chain], memory: Strided, shown: Mapping[Value, Strided]
+) -> dict[Value, dict[Value, Strided]]:
+    """By the end of each chain that is free if its root lies in `memory`: where its values lie."""
+    free: dict[Value, dict[Value, Strided]] = {}
+    base: Value | None = None
+    for chain in chains:
+        followed = _follow(chain, memory)
+        if followed is None:
+            continue
+        if (eager := shown.get(chain.end)) is not None:
+            alike = base in (None, eager.base) and _order_of_long(followed[chain.end]) == (
+                _order_of_long(eager)
+            )
+            if not alike:
+                continue
+            base = eager.base
+        free[chain.end] = followed
+    return free
+
+
+def _order_of_long(memory: Strided) -> tuple[int, ...]:
+    """Which of the dimensions of more than one element are slower than which."""
+    spans = [(size, stride) for size, stride in zip(memory.shape, memory.strides, strict=True)]
+    long = [(size, stride) for size, stride in spans if size > 1]
+    return ranks([size for size, _ in long], [stride for _, stride in long])
 
 
 def _follow(chain: Chain, memory: Strided) -> dict[Value, Strided] | None:
@@ -211,7 +258,7 @@ def _wanted_order(chain: Chain, end_order: Order) -> Order:
         assert is_metadata(op), op
         if isinstance(op, Permute):
             order = tuple(order[op.dims.index(dim)] for dim in range(len(op.dims)))
-        else:
+        elif not isinstance(op, Slice):
             order = row_major_order(len(op.arg.shape))
     return order
 

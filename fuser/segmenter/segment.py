@@ -69,6 +69,8 @@ class _Segmenter:
         self._free, log = input_aliases(fusion, {**memory, **results})
         self._log += log
         self._orders = stride_orders(eager)
+        returned = (output.value for output in fusion.outputs if output.alias_of is None)
+        self._shown = {value: eager[value] for value in returned if value.is_tensor}
         self._scattered_into = scattered_into(fusion)
         self._placed: dict[Value, Strided] = dict(self._free)
         self._chains: list[Chain] = []
@@ -100,7 +102,7 @@ class _Segmenter:
 
     def _place(self, demanded: Collection[Value], orders: Mapping[Value, Order]) -> None:
         chains = output_chains(self._fusion, demanded, self._placed)
-        placed, log = place_chains(chains, orders)
+        placed, log = place_chains(chains, orders, self._shown)
         self._placed.update(placed)
         self._chains += chains
         self._log += log

@@ -114,6 +114,26 @@ def test_strides_of_single_elements_are_those_of_torch(
     assert memory.strides == torch.neg(tensor).stride()
 
 
+@given(st.permutations(range(4)), st.permutations(range(4)), st.sets(st.integers(0, 3)))
+def test_strides_of_what_is_broadcast_are_those_of_torch(
+    one: list[int], other: list[int], repeated: set[int]
+) -> None:
+    sizes = (2, 3, 4, 5)
+    builder = FusionBuilder()
+    left = torch.empty([sizes[dim] for dim in one]).permute([one.index(d) for d in range(4)])
+    right = torch.empty([sizes[dim] for dim in other]).permute([other.index(d) for d in range(4)])
+    for dim in repeated:
+        left = left.narrow(dim, 0, 1).contiguous() if dim % 2 else left.narrow(dim, 0, 1)
+    pair = [left, right.select(0, 0)]
+    values = [builder.input(TensorType(DataType.Float, tuple(x.shape))) for x in pair]
+    (out,) = builder.add(Pointwise("add", tuple(values)))
+    held = {value: lies(value, x) for value, x in zip(values, pair, strict=True)}
+    wanted = torch.add(*pair)
+    strides = eager_memory(builder.fusion.statements[0], held).strides
+    spans = zip(out.shape, strides, wanted.stride(), strict=True)
+    assert all(ours == torchs for size, ours, torchs in spans if size > 1)
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3), (1, 3, 0, 2)])
 def test_an_order_that_is_asked_for_has_dimensions_of_one_element(order: tuple[int, ...]) -> None:
     builder, value = operand(2, 1, 3, 4)

@@ -5,7 +5,7 @@ import torch
 from fuser.ir.builder import FusionBuilder
 from fuser.ir.dtypes import DataType
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import Constant, GeneratorState, Pointwise, Random, SizeOf
+from fuser.ir.nodes import Constant, GeneratorState, Permute, Pointwise, Random, SizeOf
 from fuser.ir.types import TensorType
 from fuser.ir.verify import verify
 from fuser.passes.common_subexpressions import merge_common_subexpressions
@@ -39,10 +39,10 @@ def test_equal_operations_on_equal_operands_are_computed_once():
     torch.testing.assert_close(interpret(after, given), interpret(builder.fusion, given))
 
 
-def test_merging_goes_through_chains_and_reaches_the_outputs():
-    # T1, T2 = exp(T0)          T1 = exp(T0)
-    # T3, T4 = neg(T1), neg(T2) -> T3 = neg(T1)
-    # out T3, T4                   out T3, T3
+def test_merging_goes_through_chains_and_leaves_outputs_tensors_of_their_own():
+    # T1, T2 = exp(T0)             T1 = exp(T0)
+    # T3, T4 = neg(T1), neg(T2) -> T3, T4 = neg(T1), neg(T1)
+    # out T3, T4                   out T3, T4
     builder = FusionBuilder()
     x = builder.input(FLOAT)
     ends = []
@@ -54,8 +54,24 @@ def test_merging_goes_through_chains_and_reaches_the_outputs():
 
     after = merge_common_subexpressions(builder.fusion)
 
-    assert len(after.statements) == 2
-    assert after.output_values == (ends[0], ends[0])
+    assert len(after.statements) == 3
+    assert after.output_values == tuple(ends)
+
+
+def test_what_outputs_are_views_of_stays_two_tensors_and_views_of_one_are_merged():
+    builder = FusionBuilder()
+    x = builder.input(TensorType(DataType.Float, (4, 3)))
+    rows = [builder.add(Pointwise("exp", (x,)))[0] for _ in range(2)]
+    turned = [builder.add(Permute(value, (1, 0)))[0] for value in (rows[0], rows[0], rows[1])]
+    for value in turned:
+        builder.output(value)
+
+    after = merge_common_subexpressions(builder.fusion)
+
+    assert after.output_values == (turned[0], turned[0], turned[2])
+    given = [torch.randn(4, 3)]
+    first, second, third = (out.data_ptr() for out in interpret(after, given))
+    assert first == second != third
 
 
 def test_constants_are_equal_by_dtype_and_bits():

@@ -107,6 +107,16 @@ def test_a_cast_full_tensor_is_rounded_twice_as_before():
     assert constants(after) == [Constant(torch.tensor(1e-3).half().item(), DataType.Half)]
 
 
+@pytest.mark.parametrize("dtype", [DataType.Int, DataType.Float, DataType.Bool])
+def test_the_real_part_of_a_complex_full_tensor_is_a_full_tensor(dtype: DataType):
+    draft = Draft()
+    full = draft.add(
+        Full((4,), draft.number(-3 + 2j, DataType.ComplexFloat), DataType.ComplexFloat)
+    )
+    draft.out(draft.add(Cast(full, dtype)))
+    assert names(folded(draft)) == ["full"]
+
+
 def test_arithmetic_on_full_tensors_is_done_once():
     # full(2) + full(3) * 4     ->     full(14)
     draft = Draft()

@@ -114,6 +114,15 @@ def test_welford_is_two_sums(dtype: torch.dtype, keepdim: bool):
     assert folds(lowered(lambda fd, x: fd.ops.welford(x, [1], keepdim), x)) == ["sum", "sum"]
 
 
+def test_equal_means_are_handed_out_as_tensors_of_their_own():
+    def define(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        return [fd.ops.var_mean(x, [0])[1] for _ in range(3)]
+
+    x = torch.randn(4, 6)
+    first, *others = interpret(lowered(define, x), [x])
+    assert not {first.data_ptr()} & {other.data_ptr() for other in others}
+
+
 def test_other_complex_reductions_stay():
     complex_ = torch.randn(4, 6, dtype=torch.complex64)
     assert folds(lowered(lambda fd, x: fd.ops.var(x, [1]), complex_)) == ["var"]

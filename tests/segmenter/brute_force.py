@@ -38,9 +38,9 @@ class BruteForce:
         free, _ = input_aliases(fusion, {**memory, **results})
         demanded = [v for v in fusion.output_values if v.is_tensor]
         demanded += [v for s in externs for v in operands(s.op) if v.is_tensor]
-        placed, _ = place_chains(
-            output_chains(fusion, demanded, free), stride_orders(eager_memories(fusion, memory))
-        )
+        eager = eager_memories(fusion, memory)
+        shown = {v: eager[v] for v in fusion.output_values if v.is_tensor}
+        placed, _ = place_chains(output_chains(fusion, demanded, free), stride_orders(eager), shown)
         stored = [v for v, lies in placed.items() if lies.base is v]
         self.operations: OperationGraph = build_graph(fusion, free, stored)
         self._maker = GroupMaker(self.operations, stored, machine)

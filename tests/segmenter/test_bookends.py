@@ -149,14 +149,22 @@ def test_views_and_permutes_of_one_result_share_its_memory():
     assert steps(segmented) == ["kernel(T0 -> T1)", "T2 is T1", "T3 is T1"]
 
 
-def test_a_result_read_in_two_layouts_is_stored_once_where_one_memory_serves_both():
-    # exp -> T1 and view(permute(T1))     ->     T1 lies so that the view is free
+def test_a_result_lies_so_that_a_view_of_it_is_free():
+    # exp -> view(permute(T1)), and permute of that     ->     T1 lies so that both are free
+    chain = Chain(torch.randn(4, 6))
+    (x,) = chain.values
+    view = chain.add(View(chain.add(Permute(chain.exp(x), (1, 0))), (3, 8)))
+    segmented = chain.out(view, chain.add(Permute(view, (1, 0))))
+    assert steps(segmented) == ["kernel(T0 -> T1)", "T3 is T1", "T4 is T1"]
+
+
+def test_outputs_that_are_two_tensors_in_torch_are_stored_each():
+    # exp -> T1 and view(permute(T1)), which is a copy in torch
     chain = Chain(torch.randn(4, 6))
     (x,) = chain.values
     y = chain.exp(x)
     other = chain.add(View(chain.add(Permute(y, (1, 0))), (3, 8)))
-    segmented = chain.out(y, other, strides=False)
-    assert steps(segmented) == ["kernel(T0 -> T1)", "T3 is T1"]
+    assert steps(chain.out(y, other)) == ["kernel(T0 -> T1, T3)"]
 
 
 def test_views_that_no_one_memory_serves_are_stored_each_by_the_same_kernel():
@@ -200,6 +208,15 @@ def test_a_slice_of_a_result_is_computed_alone():
 
     assert kernel.stores == (value,)
     assert kernel.bytes_written == 2 * 8 * 4
+
+
+def test_a_slice_of_what_is_stored_anyway_lies_in_it():
+    # exp -> T1, T1 -> permute -> slice -> squeeze     ->     one kernel, and an alias of T1
+    chain = Chain(torch.randn(4, 6))
+    rows = chain.exp(chain.values[0])
+    column = chain.add(Slice(chain.add(Permute(rows, (1, 0))), (1, 0), (2, 4), (1, 1)))
+    segmented = chain.out(rows, chain.add(Squeeze(column, (0,))))
+    assert steps(segmented) == ["kernel(T0 -> T1)", "T4 is T1"]
 
 
 def test_an_expanded_output_is_stored_once():

@@ -178,15 +178,18 @@ def test_integer_divisions_are_what_torch_computes(dtype: DataType, target: str)
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("of", [torch.float32, torch.complex64], ids=str)
 @pytest.mark.parametrize("narrow", [DataType.UInt8, DataType.Int8, DataType.Int16], ids=str)
-def test_floats_that_do_not_fit_a_narrow_integer_keep_its_bits(narrow: DataType, target: str):
+def test_numbers_that_do_not_fit_a_narrow_integer_keep_its_bits(
+    of: torch.dtype, narrow: DataType, target: str
+):
     x = torch.linspace(-1e6, 1e6, LENGTH)
     with FusionDefinition() as fd:
-        made = fd.ops.cast(fd.from_pytorch(x), narrow)
+        made = fd.ops.cast(fd.from_pytorch(x.to(of)), narrow)
         fd.add_output(made)
         fd.add_output(fd.ops.cast(made, DataType.Float))
 
-    kept, widened = fd.execute([x], target=target)
+    kept, widened = fd.execute([x.to(of)], target=target)
 
     assert torch.equal(kept, x.to(torch.int32).to(narrow.torch))
     assert torch.equal(widened, kept.float())
