@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from fuser.ir.nodes import (
+    Cast,
     Expand,
     Fusion,
     Pointwise,
@@ -86,6 +87,8 @@ def _gives_either(statement: Statement) -> bool:
     op = statement.op
     if any(out.dtype.is_complex for out in statement.outs):  # times 1, of which a part is 0
         return True
+    if isinstance(op, Cast) and op.arg.dtype.is_floating and statement.out.dtype.is_integral:
+        return True  # as a float again: g++ truncates, and -0.5 becomes -0.0
     if isinstance(op, Scatter) and op.adds:  # to zeros: passes make pads and choices of these
         return True
     return isinstance(op, Pointwise | Reduce | Scan) and op.op in _EITHER_ZERO

@@ -100,6 +100,19 @@ def test_eight_are_joined(target: str) -> None:
     one_kernel(target, define, *(tensor for part in parts for tensor in part))
 
 
+@on_targets
+def test_an_index_that_is_computed_and_one_that_is_read(target: str) -> None:
+    """Points of one are in lanes, of the other they are not."""
+
+    def define(fd: FusionDefinition, x: Handle, words: Handle, y: Handle, index: Handle) -> Handle:
+        zeros = fd.ops.full([90, 89], 0.0, DataType.Float)
+        added = fd.ops.index_add(zeros, fd.ops.remainder(words, 89), x, 1)
+        return added + fd.ops.index_add(zeros, index, y, 1)
+
+    words, index = torch.arange(128), torch.randint(0, 89, (128,))
+    one_kernel(target, define, torch.randn(90, 128), words, torch.randn(90, 128), index)
+
+
 @pytest.mark.parametrize("dim", [1, 2])
 @pytest.mark.parametrize("which", [2, 3])
 @pytest.mark.parametrize("wrong", [-1, 40])
