@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fuser.locks import forkable_lock
 
 _LOCK = forkable_lock()
-_COUNTS = dict.fromkeys(
+_COUNTS: dict[str, int] = dict.fromkeys(
     ("plans_built", "plans_loaded_from_disk", "kernels_compiled", "kernels_loaded_from_disk"), 0
 )
 _CALLS: dict[int, itertools.count[int]] = {}
