@@ -119,7 +119,12 @@ def test_without_a_compiler_compiling_says_what_to_install(monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("count", "columns", "long", "many"),
-    [(5000, 14, True, True), (500, 14, True, False), (5000, 4, False, False)],
+    [
+        (5000, 14, True, True),
+        (500, 14, True, False),
+        (5000, 4, True, True),  # few statements, of which many are costly
+        (5000, 1, False, False),
+    ],
 )
 def test_long_loops_are_compiled_for_whole_vectors_only_and_briefly(
     count: int, columns: int, long: bool, many: bool
