@@ -1,6 +1,7 @@
 """fuser beside eager torch, torch.compile and a copy, on the processor: one table.
 
-    python benchmarks/cpu.py [--only TEXT] [--quick] [--rounds 21] [--seconds 4] [--no-save]
+    python benchmarks/cpu.py [--only TEXT | --calls] [--quick] [--rounds 21] [--seconds 4]
+                             [--no-save]
 
 A row is a case of `cases.py`. Its columns:
 
@@ -197,6 +198,7 @@ class Options:
     seconds: float
     results: Path
     only: str
+    calls: bool
     quick: bool
     no_save: bool
 
@@ -207,9 +209,12 @@ def options() -> Options:
     parser.add_argument("--seconds", type=float, default=4, help="for the rounds of a case")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--only", default="", help="cases whose name contains this; not saved")
+    parser.add_argument("--calls", action="store_true", help="small calls and first ones, no cases")
     parser.add_argument("--quick", action="store_true", help="few rounds; not saved")
     parser.add_argument("--no-save", action="store_true", help="print only")
     given = parser.parse_args()
+    if given.calls and (given.only or given.quick):
+        parser.error("--calls measures no cases: without --only and --quick")
     if given.quick:
         given.rounds, given.seconds = 5, 1
     return Options(**vars(given))
@@ -256,17 +261,19 @@ def main() -> int:
     host_goals: list[Goal] = []
     if not given.only and not given.quick:  # before compilers have processes of their own here
         host_goals = host_parts(given.rounds, host, record)
-    rows, details = measure_all(given)
-    parts = [description(facts), row_table(rows, CPU_COLUMNS), note_lines(rows), *host]
+    rows, details = ([], {}) if given.calls else measure_all(given)
+    table = [row_table(rows, CPU_COLUMNS), note_lines(rows)] if rows else []
+    parts = [description(facts), *table, *host]
     goals = [*(goal for row in rows for goal in row.goals), *host_goals]
     record |= {"rows": rows, "details": details, "goals": goals}
     parts.append(goal_lines(goals))
     text = "\n\n".join(filter(None, parts)) + "\n"
     print("\n" + text.partition("\n\n")[2])
     if not (given.no_save or given.only or given.quick):
-        stem = f"cpu-{facts['date']}"
+        stem = f"cpu-calls-{facts['date']}" if given.calls else f"cpu-{facts['date']}"
         save(given.results, stem, text, record)
-        draw(given.results / f"{stem}.json")
+        if rows:
+            draw(given.results / f"{stem}.json")
     return 1 if any(row.failure for row in rows) else 0
 
 
