@@ -88,7 +88,8 @@ ARITHMETIC = (
     "torch.fmod({f}, {s}.abs() + 1)",
     "torch.remainder({f}, {s}.abs() + 1)",
     "torch.remainder({c}, {f}.abs() + 1)",
-    "torch.div({f}, {s}.abs() + 1, rounding_mode='floor')",
+    # Tracing has the second operand's strides, torch itself the first one's.
+    "torch.div({f}, {s}.abs() + 1, rounding_mode='floor').contiguous()",
     "torch.div({f}, {u}, rounding_mode='trunc')",
     "torch.rsub({x}, {s})",
     "F.threshold({f}, {c}, {c})",
@@ -215,7 +216,8 @@ SHAPES = (
     "torch.diag_embed({x}, {k})",
     "{x}.tril({k})",
     "{x}.triu({k})",
-    "{x}.as_strided((2, 2), (1, {u}), {u})",
+    # In memory of its own: of a mean, torch's may be that of all terms.
+    "{x}.clone().as_strided((2, 2), (1, {u}), {u})",
     "F.pixel_shuffle({f}[:, :4], 2)",
     "F.pixel_unshuffle({f}[..., :2, :4], 2)",
     "{x}.clone()",
