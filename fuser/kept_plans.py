@@ -24,7 +24,6 @@ from fuser.runtime.backend import CpuBackend, CudaBackend
 from fuser.runtime.kernels.disk_cache import disk_cache
 from fuser.runtime.kernels.stats import count
 
-_PROTOCOL = 5
 _NO_PICKLE = (pickle.PickleError, AttributeError, EOFError, ImportError, IndexError, TypeError)
 """What reading raises of bytes that are no pickle of a plan, and writing of what has none: it is of
 a class inside of a function."""
@@ -66,7 +65,7 @@ def entry_name(fusion: Fusion, key: object) -> str | None:
 def _pickled(of: object) -> bytes | None:
     """The pickle of something; None where it has none, or is nested too deeply for one."""
     try:
-        return pickle.dumps(of, _PROTOCOL)
+        return pickle.dumps(of, pickle.HIGHEST_PROTOCOL)
     except (*_NO_PICKLE, RecursionError):
         return None
 

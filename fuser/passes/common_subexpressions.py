@@ -62,10 +62,7 @@ class _Outputs:
 
     @cached_property
     def _layouts(self) -> Layouts:
-        layouts = Layouts(self._fusion)
-        for statement in self._fusion.statements:
-            layouts.follow(statement)
-        return layouts
+        return Layouts.of(self._fusion)
 
     @cached_property
     def _bases(self) -> frozenset[Value]:

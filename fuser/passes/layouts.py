@@ -120,6 +120,14 @@ class Layouts:
         tensors = [value for value in fusion.inputs if value.is_tensor]
         self._held: dict[Value, Strided] = {value: self._input(value) for value in tensors}
 
+    @classmethod
+    def of(cls, fusion: Fusion) -> Layouts:
+        """How all of its values lie."""
+        layouts = cls(fusion)
+        for statement in fusion.statements:
+            layouts.follow(statement)
+        return layouts
+
     def __getitem__(self, value: Value) -> Strided:
         return self._held[value]
 

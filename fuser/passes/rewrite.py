@@ -201,10 +201,7 @@ class _Rewrite:
 
     @cached_property
     def _old(self) -> Layouts:
-        layouts = Layouts(self._fusion)
-        for statement in self._fusion.statements:
-            layouts.follow(statement)
-        return layouts
+        return Layouts.of(self._fusion)
 
     @cached_property
     def _new(self) -> Layouts:

@@ -173,6 +173,12 @@ def _is_stored(
     return True
 
 
+def shown_memories(fusion: Fusion, eager: Mapping[Value, Strided]) -> dict[Value, Strided]:
+    """How the outputs that a caller gets lie in torch: not those that are stored in inputs."""
+    returned = (output.value for output in fusion.outputs if output.alias_of is None)
+    return {value: eager[value] for value in returned if value.is_tensor}
+
+
 def place_chains(
     chains: list[Chain], orders: Mapping[Value, Order], shown: Mapping[Value, Strided]
 ) -> tuple[dict[Value, Strided], list[str]]:
@@ -188,11 +194,8 @@ def place_chains(
     for root in dict.fromkeys(chain.root for chain in chains):
         own = [chain for chain in chains if chain.root is root]
         wanted = [orders[root], *(_wanted_order(chain, orders[chain.end]) for chain in own)]
-        lies = max(
-            (dense(root, order) for order in wanted),
-            key=lambda memory: len(_followed(own, memory, shown)),
-        )
-        free = _followed(own, lies, shown)
+        tried = [(lies, _followed(own, lies, shown)) for lies in (dense(root, o) for o in wanted)]
+        lies, free = max(tried, key=lambda each: len(each[1]))
         if own[0].before is not None:
             log.append(f"bookend kept:     {_kept(own[0].before)}")
         for chain in own:
@@ -220,21 +223,19 @@ def _followed(
         if followed is None:
             continue
         if (eager := shown.get(chain.end)) is not None:
-            alike = base in (None, eager.base) and _order_of_long(followed[chain.end]) == (
-                _order_of_long(eager)
-            )
-            if not alike:
+            if base not in (None, eager.base) or not _in_one_order(followed[chain.end], eager):
                 continue
             base = eager.base
         free[chain.end] = followed
     return free
 
 
-def _order_of_long(memory: Strided) -> tuple[int, ...]:
-    """Which of the dimensions of more than one element are slower than which."""
-    spans = [(size, stride) for size, stride in zip(memory.shape, memory.strides, strict=True)]
-    long = [(size, stride) for size, stride in spans if size > 1]
-    return ranks([size for size, _ in long], [stride for _, stride in long])
+def _in_one_order(one: Strided, other: Strided) -> bool:
+    """Whether in both the same of the dimensions of more than one element are slower than which."""
+    long = [dim for dim, size in enumerate(one.shape) if size > 1]
+    sizes = [one.shape[dim] for dim in long]
+    orders = (ranks(sizes, [memory.strides[dim] for dim in long]) for memory in (one, other))
+    return next(orders) == next(orders)
 
 
 def _follow(chain: Chain, memory: Strided) -> dict[Value, Strided] | None:

@@ -15,6 +15,7 @@ from fuser.segmenter.bookends import (
     input_aliases,
     output_chains,
     place_chains,
+    shown_memories,
     stride_orders,
 )
 from fuser.segmenter.current_groups import CurrentGroups
@@ -69,8 +70,7 @@ class _Segmenter:
         self._free, log = input_aliases(fusion, {**memory, **results})
         self._log += log
         self._orders = stride_orders(eager)
-        returned = (output.value for output in fusion.outputs if output.alias_of is None)
-        self._shown = {value: eager[value] for value in returned if value.is_tensor}
+        self._shown = shown_memories(fusion, eager)
         self._scattered_into = scattered_into(fusion)
         self._placed: dict[Value, Strided] = dict(self._free)
         self._chains: list[Chain] = []

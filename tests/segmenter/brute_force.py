@@ -20,6 +20,7 @@ from fuser.segmenter.bookends import (
     input_aliases,
     output_chains,
     place_chains,
+    shown_memories,
     stride_orders,
 )
 from fuser.segmenter.graph import OperationGraph, build_graph, is_extern
@@ -39,7 +40,7 @@ class BruteForce:
         demanded = [v for v in fusion.output_values if v.is_tensor]
         demanded += [v for s in externs for v in operands(s.op) if v.is_tensor]
         eager = eager_memories(fusion, memory)
-        shown = {v: eager[v] for v in fusion.output_values if v.is_tensor}
+        shown = shown_memories(fusion, eager)
         placed, _ = place_chains(output_chains(fusion, demanded, free), stride_orders(eager), shown)
         stored = [v for v, lies in placed.items() if lies.base is v]
         self.operations: OperationGraph = build_graph(fusion, free, stored)

@@ -34,7 +34,7 @@ def checked_index(kernel: CpuKernel, node: CheckedIndex) -> None:
     """An index that is another number, and reported, where it is out of range."""
     name = f"{node.name}[lane]" if node.in_lanes else f"const long long {node.name}"
     if not node.in_lanes:  # it may have been in those of another part of the row
-        kernel.sizes.lane_arrays.discard(node.name)
+        kernel.expressions.lane_arrays.discard(node.name)
     if node.skips:
         _checked_or_skipped(kernel, node)
     elif not node.reports:
