@@ -155,11 +155,14 @@ _OPTIONS: dict[Read[object], tuple[str, tuple[Category, ...]]] = {
 """What reads an option: its words, and the dtypes of scalars that may stand for it."""
 
 
-def data_type(operation: str, given: object) -> DataType:
-    """A DataType. Raises ArgumentTypeError."""
+def data_type(operation: str, given: object, *, paired: bool = False) -> DataType:
+    """A DataType; that of pairs only where inputs are declared. Raises ArgumentTypeError."""
     if not isinstance(given, DataType):
         got = "DataType.Null, which is None" if given is None else repr(given)
         raise ArgumentTypeError(operation, "dtype", got, "a DataType")
+    if given is DataType.Float4_e2m1fn_x2 and not paired:
+        expected = "DataType.Float4_e2m1fn: outputs lie in pairs by themselves"
+        raise ArgumentTypeError(operation, "dtype", repr(given), expected)
     return given
 
 

@@ -22,7 +22,7 @@ from fuser.frontend.tensor_forms import declared_tensor
 from fuser.ir import dtypes
 from fuser.ir.binding import is_strided
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import Cast, Number, StrideOrder, python_number
+from fuser.ir.nodes import Cast, Number, python_number
 from fuser.ir.types import ScalarType, TensorType
 
 
@@ -162,14 +162,16 @@ class Declarations:
         if not isinstance(output, Handle):  # pyright: ignore[reportUnnecessaryIsInstance]
             is_torchs = isinstance(output, torch.Tensor)
             raise UndefinedOutputError(got="a torch.Tensor" if is_torchs else repr(output))
-        value = self._recorder.operand("add_output", "output", output)
         if not isinstance(output, Tensor):
+            self._recorder.operand("add_output", "output", output)
             raise ScalarOutputError(name=output.name, dtype=repr(output.dtype()))
         if isinstance(alias_input, list | tuple):
             alias_input, stride_order = None, alias_input
-        if stride_order is not None:
-            order = declared_order("add_output", stride_order, len(value.shape))
-            value = self._recorder.add("stride_order", StrideOrder(value, order)).value
+        if stride_order is None:
+            value = self._recorder.stored("add_output", "output", output)
+        else:
+            order = declared_order("add_output", stride_order, output.ndim)
+            value = self._recorder.laid_out("add_output", output, order).value
         if alias_input is None:
             self._recorder.output(value)
         else:

@@ -76,6 +76,8 @@ class ExternOps(OperationGroup):
 
         The operands are 8-bit floats, of one type or two, or floats of one type. On a GPU with
         products of 8-bit floats (sm_89, sm_90 for scales of rows and columns) these are used.
+        4-bit floats have a scale for each block of 16 along K, Float8_e4m3fn, and 8-bit floats may
+        have one for each of 32, Float8_e8m0fnu: swizzled, as `nv_block_quantize` makes them.
         Scales of output blocks, their type and their gamma are not there: ArgumentError, if asked.
         """
         asked: dict[str, tuple[object, object]] = {
@@ -90,8 +92,33 @@ class ExternOps(OperationGroup):
         args: dict[str, Handle | None] = {"mat1": mat1, "mat2": mat2}
         args |= {"scale1": scale1, "scale2": scale2}
         args |= {"alpha": alpha, "bias": bias, "beta": beta}
-        op = self._extern("scaled_mm", args, (data_type("scaled_mm", dtype),))
+        op = self._extern("scaled_mm", args, (data_type("scaled_mm", dtype),), _ALONG_K)
         return self._recorder.add("scaled_mm", op), None, None
+
+    def cutlass_nvfp4_grouped_mm(
+        self,
+        mat1: Handle,
+        mat2: Handle,
+        scale1: Handle,
+        scale2: Handle,
+        alpha: Handle,
+        problem_sizes: Handle,
+        expert_offsets: Handle,
+        sf_offsets: Handle,
+        dtype: DataType = DataType.BFloat16,
+    ) -> Handle:
+        """Products of groups of 4-bit floats: alpha[g] (mat1 of group g @ mat2[g]), as `dtype`.
+
+        `mat1` [M, K] has the rows of group g from `expert_offsets[g]` on, `problem_sizes[g, 0]` of
+        them; `mat2` is [G, K, N]. Scales are swizzled, of blocks of 16 along K: those of `mat1`
+        from row `sf_offsets[g]` on, those of `mat2` [G, N, K / 16]. Rows of no group are 0.
+        """
+        args: dict[str, Handle] = {"mat1": mat1, "mat2": mat2, "scale1": scale1, "scale2": scale2}
+        args |= {"alpha": alpha, "problem_sizes": problem_sizes}
+        args |= {"expert_offsets": expert_offsets, "sf_offsets": sf_offsets}
+        name = "cutlass_nvfp4_grouped_mm"
+        op = self._extern(name, args, (data_type(name, dtype),), _ALONG_K)
+        return self._recorder.add(name, op)
 
     def topk(
         self,
@@ -226,17 +253,30 @@ class ExternOps(OperationGroup):
         )
 
     def _extern(
-        self, name: str, given: Mapping[str, object], options: tuple[object, ...] = ()
+        self,
+        name: str,
+        given: Mapping[str, object],
+        options: tuple[object, ...] = (),
+        along: Mapping[str, int] | None = None,
     ) -> Extern:
-        """The operation on tensors, of which only optional ones may be None."""
-        absent = {argument for argument in TABLE[name].optional if given[argument] is None}
-        args: list[Value | None] = [
-            None if argument in absent else self._recorder.tensor(name, argument, handle)
-            for argument, handle in given.items()
-        ]
+        """The operation on tensors, of which only optional ones may be None.
+
+        4-bit floats lie in pairs along the last dimension, of those named in `along` along that.
+        """
+        args: list[Value | None] = []
+        for argument, handle in given.items():
+            if handle is None and argument in TABLE[name].optional:
+                args.append(None)
+            else:
+                dim = None if along is None else along.get(argument)
+                args.append(self._recorder.stored(name, argument, handle, dim))
         while args and args[-1] is None:
             args.pop()
         return Extern(name, tuple(args), options)
+
+
+_ALONG_K = {"mat1": -1, "mat2": -2}
+"""Along which dimension 4-bit floats are multiplied."""
 
 
 def _is_number(given: object) -> bool:

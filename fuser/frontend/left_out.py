@@ -11,7 +11,6 @@ _SCHEDULES = "schedules are fuser's own; fd.plan(inputs) shows what is run"
 _CACHE = "fuser.LruFusionCache makes equal definitions one, and kernels are kept on disk anyway"
 _DEVICES = "a fusion runs on one device"
 _STATEMENTS = "str(fd) has the statements that make and read it"
-_FOUR_BITS = "4-bit floats are not there; fd.ops.cast makes 8-bit ones of what it is given"
 _PROFILES = "fuser.PythonProfiler and fd.profile(inputs) time the steps of an execution"
 
 MEMBERS = {
@@ -76,12 +75,7 @@ HANDLES = dict.fromkeys(
 """Of what a definition's operations return."""
 
 OPERATIONS = {
-    "cutlass_nvfp4_grouped_mm": f"{_FOUR_BITS}, and fd.ops.grouped_mm multiplies groups of floats",
-    "nv_block_quantize": f"{_FOUR_BITS}, and fd.ops.max over a dimension finds a block's scale",
-    "nv_block_quantize_to_nvfp4": f"{_FOUR_BITS}, and fd.ops.max finds a block's scale",
-    "nv_grouped_block_quantize": f"{_FOUR_BITS}, and fd.ops.max finds a block's scale",
-    "preprocess_grouped_matmul_input_sf": "products of groups take no scales, so that none need "
-    "another layout; fd.ops.grouped_mm multiplies groups of floats",
+    "nv_block_quantize_to_nvfp4": "it is called nv_block_quantize",
 }
 """Of `fd.ops`."""
 
@@ -110,7 +104,7 @@ NAMES = {
     "get_fusion_profile": _PROFILES,
     "idm": _SCHEDULES,
     "multidevice": _DEVICES,
-    "nvf_cutlass": "fd.ops.scaled_mm multiplies 8-bit floats; 4-bit ones are not there",
+    "nvf_cutlass": "fd.ops.scaled_mm and fd.ops.cutlass_nvfp4_grouped_mm multiply 4-bit floats",
     "ops": "operations are called on a definition, as fd.ops.add",
     "reset_profiler": _PROFILES,
     "serialize": _CACHE,

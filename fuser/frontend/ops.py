@@ -9,11 +9,10 @@ from fuser.errors import ArgumentError, UnknownOperationError
 from fuser.frontend.calls import bound
 from fuser.frontend.close_names import close_names
 from fuser.frontend.extern_ops import ExternOps
-from fuser.frontend.factory_ops import FactoryOps
 from fuser.frontend.handles import Handle, Operand, Tensor
-from fuser.frontend.index_ops import IndexOps
 from fuser.frontend.left_out import OPERATIONS
 from fuser.frontend.norm_ops import NormOps
+from fuser.frontend.quantize_ops import QuantizeOps
 from fuser.frontend.random_ops import RandomOps
 from fuser.frontend.recorder import Recorder
 from fuser.frontend.triangle_ops import TriangleOps
@@ -40,7 +39,7 @@ _PARAMETERS = {
 
 
 @untraced_methods
-class Operations(NormOps, IndexOps, ExternOps, FactoryOps, RandomOps, TriangleOps):
+class Operations(NormOps, QuantizeOps, ExternOps, RandomOps, TriangleOps):
     """Operations by name. The rows of the pointwise table need no method: each is found by name.
 
     Operands are handles of the definition or Python numbers, which become constants.

@@ -15,6 +15,7 @@ from fuser.errors import (
     DefinitionNotOpenError,
     ForeignValueError,
 )
+from fuser.frontend.four_bits import PAIRED_ROWS, FourBits, fastest_dim, pair_type
 from fuser.frontend.handles import Handle, Scalar, Tensor
 from fuser.ir import dtypes
 from fuser.ir.builder import FusionBuilder
@@ -27,13 +28,14 @@ from fuser.ir.nodes import (
     Operation,
     Pointwise,
     SizeOf,
+    StrideOrder,
     Value,
     python_int,
     python_number,
 )
 from fuser.ir.result_shapes import same_sizes
 from fuser.ir.shapes import wrap_dim
-from fuser.ir.types import DYNAMIC, ValueType
+from fuser.ir.types import DYNAMIC, TensorType, ValueType
 
 
 class State(enum.Enum):
@@ -55,6 +57,7 @@ class Recorder:
         self.failure: str | None = None
         """The error that has ended the block."""
         self._builder = FusionBuilder()
+        self._four_bits = FourBits(self._new_values)
         self._numbers: dict[Value, Number] = {}
         self._finished: Fusion | None = None
 
@@ -71,11 +74,20 @@ class Recorder:
         """Write all of another fusion, in place of what was written."""
         self.check_open("clone")
         self._builder = FusionBuilder(fusion)
+        for value in fusion.inputs:
+            self._note_pairs(value)
 
     def input(self, operation: str, type_: ValueType) -> Handle:
-        """Declare the next input."""
+        """Declare the next input. Raises ArgumentError for 4-bit floats that are no pairs."""
         self.check_open(operation)
-        return self.handle(self._builder.input(type_))
+        if not type_.dtype.is_float4:
+            return self.handle(self._builder.input(type_))
+        if not isinstance(type_, TensorType):
+            raise ArgumentError(operation, "dtype", type_.dtype, "no scalar has 4 bits")
+        pairs = type_ if type_.dtype is DataType.Float4_e2m1fn_x2 else pair_type(operation, type_)
+        value = self._builder.input(pairs)
+        self._note_pairs(value)
+        return self.handle(value)
 
     def output(self, value: Value) -> None:
         """Declare the next output."""
@@ -86,7 +98,7 @@ class Recorder:
 
         Raises ArgumentTypeError, ForeignValueError, ArgumentError.
         """
-        into = self.tensor(operation, argument, given)
+        into = self.stored(operation, argument, given)
         agree = into.dtype is value.dtype and same_sizes(into.shape, value.shape)
         if not agree or not self._builder.is_input(into):
             got = f"{into.name}: {into.type}"
@@ -105,7 +117,10 @@ class Recorder:
     def add_all(self, operation: str, op: Operation) -> tuple[Handle, ...]:
         """Append an operation."""
         self.check_open(operation)
-        return tuple(map(self.handle, self._builder.add(op)))
+        return tuple(map(self.handle, self._new_values(op)))
+
+    def _new_values(self, op: Operation) -> tuple[Value, ...]:
+        return self._builder.add(op)
 
     def constant(self, operation: str, number: Number, dtype: DataType) -> Handle:
         """A literal as `dtype`. Raises ArgumentError where the dtype does not hold the number."""
@@ -121,7 +136,8 @@ class Recorder:
     def pointwise(self, name: str, *operands: object) -> Handle:
         """A row of the pointwise table on handles and literals."""
         self.check_open(name)
-        args = tuple(self.operand(name, f"operand {i}", given) for i, given in enumerate(operands))
+        read = self.stored if name in PAIRED_ROWS else self.operand
+        args = tuple(read(name, f"operand {i}", given) for i, given in enumerate(operands))
         return self.add(name, Pointwise(name, args))
 
     def size(self, arg: object, dim: object) -> Handle:
@@ -149,6 +165,33 @@ class Recorder:
             raise wrong_type(operation, argument, "a tensor of the definition", given)
         return self._own(operation, given)
 
+    def stored(self, operation: str, argument: str, given: object, dim: int | None = None) -> Value:
+        """A tensor as memory has it, where 4-bit floats lie in pairs: along `dim`, or else as they
+        do, or along the last one. Raises ArgumentTypeError, ForeignValueError, ArgumentError."""
+        if not isinstance(given, Tensor):
+            raise wrong_type(operation, argument, "a tensor of the definition", given)
+        value = self._checked(operation, given)
+        if not value.dtype.is_float4 or not value.shape:
+            return value
+        along = None if dim is None else dim % len(value.shape)
+        return self._four_bits.stored(value, along)
+
+    def laid_out(self, operation: str, given: object, order: tuple[int, ...]) -> Handle:
+        """A tensor in another stride order. 4-bit floats lie in pairs along its fastest dimension;
+        raises what `stored` does."""
+        fastest = order.index(0) if order else None
+        value = self.stored(operation, "arg", given, fastest)
+        found = self.add(operation, StrideOrder(value, order))
+        if fastest is not None and value.dtype is DataType.Float4_e2m1fn_x2:
+            self._four_bits.put(found.value, fastest)
+        return found
+
+    def _note_pairs(self, value: Value) -> None:
+        """Of an input."""
+        type_ = value.type
+        if isinstance(type_, TensorType) and type_.dtype is DataType.Float4_e2m1fn_x2:
+            self._four_bits.put(value, fastest_dim(type_))
+
     def scalar(self, operation: str, argument: str, given: object) -> Value:
         """A scalar or a literal. Raises ArgumentTypeError, ForeignValueError."""
         if isinstance(given, Tensor):
@@ -163,6 +206,10 @@ class Recorder:
         return wrap_dim(operation, value.name, dim, len(value.shape))
 
     def _own(self, operation: str, handle: Handle) -> Value:
+        """The value of a handle, whose 4-bit floats are one by one."""
+        return self._four_bits.apart(self._checked(operation, handle))
+
+    def _checked(self, operation: str, handle: Handle) -> Value:
         if handle.owner is not self:
             raise ForeignValueError(operation=operation, name=handle.name)
         return handle.value

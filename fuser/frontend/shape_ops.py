@@ -33,7 +33,6 @@ from fuser.ir.nodes import (
     Permute,
     Slice,
     Squeeze,
-    StrideOrder,
     Value,
     View,
 )
@@ -193,7 +192,7 @@ class ShapeOps(OperationGroup):
         """The same tensor, laid out so that dimension d has stride rank stride_order[d]."""
         value = self._recorder.tensor("stride_order", "arg", arg)
         order = declared_order("stride_order", stride_order, len(value.shape))
-        return self._recorder.add("stride_order", StrideOrder(value, order))
+        return self._recorder.laid_out("stride_order", arg, order)
 
     def size(self, arg: Handle, dim: int) -> Handle:
         """The size of a dimension, as an Int scalar."""

@@ -41,7 +41,7 @@ def declared_tensor(positional: Sequence[object], named: Mapping[str, object]) -
     given = {name: value for name, value in named.items() if value is not DEFAULTS.get(name)}
     arguments = _read_once(_by_position(positional), given)
     form = _form(arguments)
-    element = data_type("define_tensor", arguments.get("dtype", DEFAULTS["dtype"]))
+    element = data_type("define_tensor", arguments.get("dtype", DEFAULTS["dtype"]), paired=True)
     is_cpu = boolean("define_tensor", "is_cpu", arguments.get("is_cpu", False))
     shape, layout = _shape_and_layout(form, arguments)
     if is_cpu and shape:

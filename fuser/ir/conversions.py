@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import torch
 
+from fuser.ir import four_bits
+from fuser.ir.dtypes import DataType
 
-def converted(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+
+def converted(tensor: torch.Tensor, dtype: DataType) -> torch.Tensor:
     """`tensor` as `dtype`; a complex tensor gives its real part.
 
-    What is too large for float8_e4m3fn becomes its largest number; older versions make it NaN.
+    What is too large for Float8_e4m3fn becomes its largest number; older versions make it NaN.
     """
     if tensor.is_complex() and not dtype.is_complex:
-        if dtype is torch.bool:
+        if dtype is DataType.Bool:
             return tensor != 0
         tensor = torch.real(tensor).clone()  # a view, which a cast is not
-    if dtype is torch.float8_e4m3fn and tensor.dtype is not dtype:
-        largest = torch.finfo(dtype).max
+    if dtype is DataType.Float4_e2m1fn:
+        tensor = four_bits.rounded(tensor.float())
+    elif dtype is DataType.Float8_e4m3fn and tensor.dtype is not dtype.torch:
+        largest = torch.finfo(dtype.torch).max
         tensor = tensor.float().clamp(-largest, largest)
-    return tensor.to(dtype)
+    return tensor.to(dtype.torch)
 
 
 def movable(tensor: torch.Tensor) -> torch.Tensor:

@@ -14,7 +14,8 @@ _CATEGORY_WORDS = {
     "i": "integer",
     "f": "floating",
     "c": "complex",
-    "e": "8-bit floating",
+    "e": "8-bit or 4-bit floating",
+    "p": "packed 4-bit floating",
     "u": "UInt64",
 }
 
@@ -38,7 +39,7 @@ _ACCEPTED = {
     "min": "bif",
     "normal": "f",
     "prod": "bifc",
-    "scaled_mm": "fe",
+    "scaled_mm": "fep",
     "sdpfa_bwd": "f",
     "sdpfa_fwd": "f",
     "sum": "bifc",
@@ -66,14 +67,16 @@ def with_cast(reason: str, dtype: DataType) -> str:
     """Why an operation does not take `dtype`, and the cast of what is only kept."""
     if dtype is DataType.UInt64:
         return f"{reason}{_TO_INT}"
-    return f"{reason}; cast 8-bit floats to Float first" if dtype.is_float8 else reason
+    bits = 4 if dtype.is_float4 else 8
+    return f"{reason}; cast {bits}-bit floats to Float first" if dtype.is_byte_float else reason
 
 
 def not_promoted(dtype: DataType) -> str:
     """Why an operation does not take what is only kept in `dtype` beside another type."""
     if dtype is DataType.UInt64:
         return with_cast("UInt64 is not promoted", dtype)
-    return "8-bit floats are not promoted; cast the operands to one dtype"
+    bits = 4 if dtype.is_float4 else 8
+    return f"{bits}-bit floats are not promoted; cast the operands to one dtype"
 
 
 def check_adds(operation: str, dtype: DataType, args: Sequence[Value]) -> None:

@@ -9,14 +9,6 @@ import torch
 
 from fuser.errors import UnknownDataTypeError
 
-_FOUR_BITS = "4-bit floats are not there; Float8_e4m3fn is the narrowest float with a fraction"
-
-LEFT_OUT = {
-    "Float4_e2m1fn": _FOUR_BITS,
-    "Float4_e2m1fn_x2": _FOUR_BITS,
-}
-"""DataTypes of nvFuser's that are not there, and what to do instead."""
-
 
 class _Names(EnumType):
     """Says of a name that is no member what to do instead."""
@@ -26,7 +18,7 @@ class _Names(EnumType):
             raise AttributeError(name)
         if name in cls.__members__:  # older Pythons look for members here
             return cls.__members__[name]
-        hint = LEFT_OUT.get(name) or f"it is one of {', '.join(cls.__members__)}"
+        hint = f"it is one of {', '.join(cls.__members__)}"
         raise UnknownDataTypeError(name=name, hint=f"; {hint}")
 
 
@@ -46,6 +38,10 @@ class DataType(Enum, metaclass=_Names):
     The value is (torch dtype, spelling in generated code). `Char`, `Short` and `Byte` are nvFuser's
     C++ names for `Int8`, `Int16` and `UInt8` and are the same members, as is `Index`, its type of
     sizes, of `Int`. `Null` is None: what older scripts pass for no dtype.
+
+    `Float4_e2m1fn_x2` is two 4-bit floats in a byte, the first in its lower half: what memory and
+    torch have. `Float4_e2m1fn` is one of them inside a fusion, where it has a byte of its own, that
+    of the `Float8_e4m3fn` of the same value.
     """
 
     Double = (torch.float64, "double")
@@ -55,6 +51,8 @@ class DataType(Enum, metaclass=_Names):
     Float8_e4m3fn = (torch.float8_e4m3fn, "float8_e4m3fn")
     Float8_e5m2 = (torch.float8_e5m2, "float8_e5m2")
     Float8_e8m0fnu = (torch.float8_e8m0fnu, "float8_e8m0fnu")
+    Float4_e2m1fn = (torch.float8_e4m3fn, "float4_e2m1fn")
+    Float4_e2m1fn_x2 = (torch.float4_e2m1fn_x2, "float4_e2m1fn_x2")
     Int = (torch.int64, "int64")
     Int32 = (torch.int32, "int32")
     Int16 = (torch.int16, "int16")
@@ -85,7 +83,7 @@ class DataType(Enum, metaclass=_Names):
     @property
     def epsilon(self) -> float:
         """The step from 1 to the next number of a floating type, as torch has it."""
-        return torch.finfo(self.torch).eps
+        return 0.5 if self.is_float4 else torch.finfo(self.torch).eps
 
     @property
     def category(self) -> Category:
@@ -96,17 +94,23 @@ class DataType(Enum, metaclass=_Names):
         return self.category is Category.FLOAT
 
     @property
-    def is_float8(self) -> bool:
-        """An 8-bit float."""
+    def is_float4(self) -> bool:
+        """A 4-bit float, or two."""
+        return self in (DataType.Float4_e2m1fn, DataType.Float4_e2m1fn_x2)
+
+    @property
+    def is_byte_float(self) -> bool:
+        """A float of 8 or 4 bits, or two of the latter."""
         return self.is_floating and self.itemsize == 1
 
     @property
     def is_only_kept(self) -> bool:
-        """8-bit floats and UInt64: kept, moved and converted, but nothing is computed in them.
+        """Floats of 8 and 4 bits and UInt64: kept, moved and converted, but nothing is computed in
+        them.
 
         torch computes little in them: of UInt64 it neither adds numbers nor orders them.
         """
-        return self.is_float8 or self is DataType.UInt64
+        return self.is_byte_float or self is DataType.UInt64
 
     @property
     def is_complex(self) -> bool:
@@ -121,7 +125,7 @@ class DataType(Enum, metaclass=_Names):
     def compute(self) -> DataType:
         """The type arithmetic runs in: 16-bit floats compute, and stay, in float32.
 
-        What an 8-bit float is converted to, or from, is float32 too.
+        What a float of 8 or 4 bits is converted to, or from, is float32 too.
         """
         return DataType.Float if self.is_floating and self.itemsize < 4 else self
 
@@ -144,7 +148,7 @@ def _category(dtype: DataType) -> Category:
 
 
 _CATEGORY = {dtype: _category(dtype) for dtype in DataType}
-_FROM_TORCH = {dtype.torch: dtype for dtype in DataType}
+_FROM_TORCH = {dtype.torch: dtype for dtype in DataType if dtype is not DataType.Float4_e2m1fn}
 
 
 def from_torch(dtype: torch.dtype) -> DataType | None:

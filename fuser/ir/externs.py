@@ -14,7 +14,7 @@ from typing import cast
 import torch
 
 from fuser.errors import ArgumentError
-from fuser.ir import attention, attention_types, products, shapes
+from fuser.ir import attention, attention_types, block_products, products, shapes
 from fuser.ir.dtype_rules import check_dtype, check_index
 from fuser.ir.dtypes import DataType
 from fuser.ir.indexing import check_range
@@ -228,6 +228,16 @@ TABLE = {
         products.scaled,
         ("alpha", "bias", "beta"),
         picked="[0]",
+    ),
+    "cutlass_nvfp4_grouped_mm": Row(
+        (
+            *("mat1", "mat2", "scale1", "scale2", "alpha"),
+            *("problem_sizes", "expert_offsets", "sf_offsets"),
+        ),
+        8,
+        {"dtype": REQUIRED},
+        block_products.groups_types,
+        block_products.groups,
     ),
     "topk": Row(
         ("arg",),

@@ -10,6 +10,7 @@ import torch
 
 from fuser.ir import externs, indexing
 from fuser.ir.conversions import converted, movable
+from fuser.ir.dtypes import DataType
 from fuser.ir.infer import infer, signature
 from fuser.ir.nodes import (
     Broadcast,
@@ -116,14 +117,14 @@ def _evaluate(
         case Pointwise():
             return (_pointwise(op, environment),)
         case Cast():
-            return (converted(get(op.arg), op.dtype.torch),)
+            return (converted(get(op.arg), op.dtype),)
         case View() | Permute() | Broadcast() | Expand() | Squeeze() | Slice() | Flip():
             return (_relabelled(op, get(op.arg), size),)
         case StrideOrder():
             return (_laid_out(get(op.arg), op.order),)
         case Full():
             shape = [size(extent) for extent in op.shape]
-            fill = converted(get(op.fill), op.dtype.torch).to(device)
+            fill = converted(get(op.fill), op.dtype).to(device)
             return (fill.expand(shape).clone(),)
         case Iota():
             return (_iota(op, size(op.length), get(op.start), get(op.step), device),)
@@ -140,7 +141,7 @@ def _evaluate(
             return (_scan(op, get(op.arg)),)
         case Pad():
             widths = [(size(before), size(after)) for before, after in op.widths]
-            return (_pad(widths, get(op.arg), get(op.fill)),)
+            return (_pad(widths, get(op.arg), get(op.fill), op.arg.dtype),)
         case Cat():
             parts = [get(arg) for arg in op.args]
             joined = torch.cat([movable(part) for part in parts], op.dim)
@@ -148,7 +149,7 @@ def _evaluate(
         case Gather():
             return (indexing.gather(op, get(op.arg), get(op.index)),)
         case Scatter():
-            src = get(op.src) if op.src.is_tensor else converted(get(op.src), op.arg.dtype.torch)
+            src = get(op.src) if op.src.is_tensor else converted(get(op.src), op.arg.dtype)
             return (indexing.scatter(op, get(op.arg), get(op.index), src),)
         case CheckIndex():
             return (indexing.check_index(op, get(op.arg)),)
@@ -189,7 +190,7 @@ def _pointwise(op: Pointwise, environment: Environment) -> torch.Tensor:
     held = [environment[arg] for arg in op.args]
     device = next((t.device for t, arg in zip(held, op.args, strict=True) if arg.is_tensor), None)
     operands = (
-        converted(tensor, dtype.torch).to(device or tensor.device)
+        converted(tensor, dtype).to(device or tensor.device)
         for tensor, dtype in zip(held, types.args, strict=True)
     )
     return TABLE[op.op].reference(*operands).to(types.result.torch)
@@ -211,12 +212,12 @@ def _scan(op: Scan, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _pad(
-    widths: Sequence[tuple[int, int]], tensor: torch.Tensor, fill: torch.Tensor
+    widths: Sequence[tuple[int, int]], tensor: torch.Tensor, fill: torch.Tensor, dtype: DataType
 ) -> torch.Tensor:
     """torch.nn.functional.pad, which takes no complex fill and cuts no more than there is."""
     spans = list(zip(tensor.shape, widths, strict=True))
     shape = [size + before + after for size, (before, after) in spans]
-    result = converted(fill, tensor.dtype).to(tensor.device).expand(shape).clone()
+    result = converted(fill, dtype).to(tensor.device).expand(shape).clone()
     kept = tensor[tuple(slice(max(-b, 0), max(n + min(a, 0), 0)) for n, (b, a) in spans)]
     starts = (max(before, 0) for before, _ in widths)
     inside = tuple(slice(s, s + n) for s, n in zip(starts, kept.shape, strict=True))
@@ -234,7 +235,7 @@ def _iota(
 
 def _reduce(op: Reduce, tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
     dims = list(op.dims)
-    tensor = converted(tensor, (op.dtype or op.arg.dtype).compute.torch)
+    tensor = converted(tensor, (op.dtype or op.arg.dtype).compute)
     match op.op:
         case "var_mean":
             variance = torch.var(tensor, dims, correction=op.correction, keepdim=op.keepdim)

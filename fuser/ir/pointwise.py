@@ -13,7 +13,7 @@ from functools import partial
 
 import torch
 
-from fuser.ir import references
+from fuser.ir import four_bits, references
 from fuser.ir.dtypes import Category, DataType
 from fuser.ir.promotion import (
     Rule,
@@ -23,9 +23,11 @@ from fuser.ir.promotion import (
     floating,
     identity,
     magnitude,
+    packing,
     predicate,
     real_part,
     selection,
+    unpacking,
 )
 from fuser.ir.references import Reference
 
@@ -35,7 +37,8 @@ class PointwiseOp:
     """A row of the table.
 
     `accepts` holds the letters of the categories the common operand type may have: b(ool),
-    i(nteger), f(loat), c(omplex), e(ight bits of a float), u(nsigned, of 64 bits). `code` is the C
+    i(nteger), f(loat), c(omplex), e(ight bits of a float, or four), p(acked pairs of the
+    latter), u(nsigned, of 64 bits). `code` is the C
     spelling; `variants` replaces it by letter. `cost` is a rough count of instructions, for the
     segmenter's profit.
     """
@@ -63,8 +66,10 @@ _LETTERS = {Category.BOOL: "b", Category.INTEGER: "i", Category.FLOAT: "f", Cate
 
 def letter(dtype: DataType) -> str:
     """The category letter used by `PointwiseOp.accepts`."""
+    if dtype is DataType.Float4_e2m1fn_x2:
+        return "p"
     if dtype.is_only_kept:
-        return "e" if dtype.is_float8 else "u"
+        return "e" if dtype.is_byte_float else "u"
     return _LETTERS[dtype.category]
 
 
@@ -106,6 +111,8 @@ _UNARY = (
     _unary("exp", "bifc", floating, torch.exp, cost=10),
     _unary("exp2", "bif", floating, torch.exp2, cost=10),
     _unary("expm1", "bifc", floating, torch.expm1, cost=15),
+    _unary("float4_high", "p", unpacking, four_bits.high, cost=6),
+    _unary("float4_low", "p", unpacking, four_bits.low, cost=6),
     _unary("floor", "if", arithmetic, torch.floor, i="{0}"),
     _unary("frac", "f", arithmetic, torch.frac, "{0} - trunc({0})", cost=2),
     _unary("imag", "c", magnitude, references.imag),
@@ -162,6 +169,7 @@ _BINARY = (
         "div", "ifc", arithmetic, references.trunc_div, "{0} / {1}", cost=4, i="trunc_div({0}, {1})"
     ),
     _binary("eq", "bifc", comparison, torch.eq, "{0} == {1}"),
+    _binary("float4_pair", "fe", packing, four_bits.pair, cost=12),
     _binary("floor_divide", "if", arithmetic, torch.floor_divide, "floor_div({0}, {1})", cost=30),
     _binary("fmod", "if", arithmetic, torch.fmod, cost=20, i="trunc_mod({0}, {1})"),
     _binary("gcd", "i", arithmetic, torch.gcd, cost=60),
@@ -276,6 +284,7 @@ EXACT_ROWS = frozenset(
     (
         *("abs", "neg", "sign", "ceil", "floor", "round", "trunc", "relu", "clamp", "threshold"),
         *("maximum", "minimum", "where", "set", "segment_set", "complex", "real", "imag"),
+        *("float4_pair", "float4_low", "float4_high"),
     )
 )
 """Rows that round nothing."""

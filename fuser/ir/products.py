@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from fuser.errors import ArgumentError
+from fuser.ir.block_products import block_product, have_blocks
 from fuser.ir.conversions import converted
 from fuser.ir.dtype_rules import check_dtype, check_same_dtype, refused
 from fuser.ir.dtypes import DataType
@@ -97,11 +98,14 @@ def scaled_types(
     if len(left) != 2 or len(right) != 2 or not same_size(left[1], right[0]):
         raise product_error("scaled_mm", [mat1, mat2])
     sizes = (left[0], right[1])
+    of_blocks = mat1.dtype.is_float4 or scale1.dtype is DataType.Float8_e8m0fnu
     scales = {"scale1": scale1, "scale2": scale2, "alpha": alpha, "bias": bias, "beta": beta}
     for name, scale in scales.items():
         if scale is None:
             continue
         check_dtype("scaled_mm", scale.dtype, [scale])
+        if of_blocks and name in ("scale1", "scale2"):
+            continue  # how many there are depends on the inner size
         known = DYNAMIC not in (*sizes, *scale.shape)
         if len(scale.shape) > 2 or (known and not _fits(scale.shape, sizes)):
             expected = f"expected sizes that broadcast to {list(sizes)}"
@@ -123,17 +127,21 @@ def scaled(
 ) -> Results:
     """alpha scale1 scale2 (mat1 @ mat2) + beta bias, computed in float32 or float64.
 
-    On a GPU, torch's product of 8-bit floats where that takes the operands.
+    On a GPU, torch's product of 8-bit floats, or of blocks, where that takes the operands.
     """
     plain = alpha is None and bias is None
     if plain and mat1.is_cuda and float8_product_takes(mat1, mat2, scale1, scale2, dtype):
         return (float8_product(mat1, mat2, scale1, scale2, dtype),)
     wide = torch.float64 if mat1.dtype is torch.float64 else torch.float32
-    product = torch.matmul(mat1.to(wide), mat2.to(wide)) * scale1.to(wide) * scale2.to(wide)
+    if have_blocks(mat1, scale1):
+        product = block_product(mat1, mat2, scale1, scale2, dtype if plain else DataType.Float)
+        product = product.to(wide)
+    else:
+        product = torch.matmul(mat1.to(wide), mat2.to(wide)) * scale1.to(wide) * scale2.to(wide)
     product = product if alpha is None else product * alpha.to(wide)
     if bias is not None:
         product = product + (bias.to(wide) if beta is None else bias.to(wide) * beta.to(wide))
-    return (converted(product, dtype.torch),)
+    return (converted(product, dtype),)
 
 
 def float8_product_takes(
@@ -177,12 +185,12 @@ def float8_product(
     scales = (scale1.contiguous(), scale2.contiguous())
     wide = dtype if dtype in (DataType.BFloat16, DataType.Half, DataType.Float) else DataType.Float
     product = torch._scaled_mm(mat1, mat2, *scales, out_dtype=wide.torch)  # pyright: ignore[reportPrivateImportUsage, reportPrivateUsage]
-    return converted(product, dtype.torch)
+    return converted(product, dtype)
 
 
 def _check_scaled(given: Sequence[Value]) -> None:
     """Raises OperandDtypeError unless both are 8-bit floats, or floats of one type."""
-    if all(value.dtype.is_float8 for value in given):
+    if all(value.dtype.is_byte_float for value in given):
         return
     product_dtype("scaled_mm", given)
 

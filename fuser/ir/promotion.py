@@ -92,3 +92,14 @@ def complex_parts(operands: tuple[Operand, ...]) -> Signature:
     """complex(real, imag): floating parts, the complex type they make."""
     part = dtypes.floating(common_dtype(operands)).compute
     return Signature((part, part), dtypes.complex_of(part))
+
+
+def packing(operands: tuple[Operand, ...]) -> Signature:
+    """float4_pair(low, high): two 4-bit floats in a byte."""
+    assert len(operands) == 2
+    return Signature((DataType.Float4_e2m1fn,) * 2, DataType.Float4_e2m1fn_x2)
+
+
+def unpacking(operands: tuple[Operand, ...]) -> Signature:
+    """One of the two 4-bit floats in a byte."""
+    return Signature((operands[0].dtype,), DataType.Float4_e2m1fn)

@@ -7,6 +7,7 @@ import dataclasses
 import torch
 
 from fuser.ir.dtypes import DataType
+from fuser.ir.four_bits import one_by_one
 from fuser.ir.interpret import Environment, evaluate, held_inputs, in_drawing_order
 from fuser.ir.nodes import (
     Cast,
@@ -112,5 +113,5 @@ def _widest(dtype: DataType) -> DataType:
 
 
 def in_widest(tensor: torch.Tensor) -> torch.Tensor:
-    """In a type where differences of floats are exact enough."""
-    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+    """In a type where differences of floats are exact enough; 4-bit floats one by one."""
+    return one_by_one(tensor).to(torch.complex128 if tensor.is_complex() else torch.float64)

@@ -27,6 +27,37 @@ FUSER_DEVICE T where(bool chosen, T x, T y) {
   return taken;
 }
 
+// -- floats of 4 bits -----------------------------------------------------------------------------
+
+//@ float4_code: FUSER_DEVICE, float4_e2m1fn
+// Its 4 bits: a sign, 2 bits of exponent and 1 of mantissa.
+FUSER_DEVICE unsigned char float4_code(float4_e2m1fn x) {
+  const int sign = x.bits >> 4 & 8, size = x.bits & 0x7f;
+  return (unsigned char)(sign | (size > 48 ? (size - 48) >> 2 : size >> 5));
+}
+
+//@ float4_value: FUSER_DEVICE, float4_e2m1fn
+// Of the lower 4 bits.
+FUSER_DEVICE float4_e2m1fn float4_value(int code) {
+  const int sign = (code & 8) << 4, size = code & 7;
+  float4_e2m1fn x;
+  x.bits = (unsigned char)(sign | (4 * size + (size < 1 ? 0 : size < 2 ? 44 : 48)));
+  return x;
+}
+
+//@ float4_pair: FUSER_DEVICE, float4_code, float4_e2m1fn_x2
+FUSER_DEVICE float4_e2m1fn_x2 float4_pair(float4_e2m1fn low, float4_e2m1fn high) {
+  float4_e2m1fn_x2 pair;
+  pair.bits = (unsigned char)(float4_code(low) | float4_code(high) << 4);
+  return pair;
+}
+
+//@ float4_low: FUSER_DEVICE, float4_value, float4_e2m1fn_x2
+FUSER_DEVICE float4_e2m1fn float4_low(float4_e2m1fn_x2 pair) { return float4_value(pair.bits); }
+
+//@ float4_high: FUSER_DEVICE, float4_value, float4_e2m1fn_x2
+FUSER_DEVICE float4_e2m1fn float4_high(float4_e2m1fn_x2 pair) { return float4_value(pair.bits >> 4); }
+
 // -- integers -------------------------------------------------------------------------------------
 
 //@ clamped: FUSER_DEVICE

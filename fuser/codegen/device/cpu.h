@@ -218,6 +218,31 @@ struct float8_e8m0fnu_format {
 };
 typedef narrow_float<float8_e8m0fnu_format> float8_e8m0fnu;
 
+//@ float4_e2m1fn: narrow_float, narrow_magnitude, bits_of, float_of
+// 0, 0.5, 1, 1.5, 2, 3, 4 or 6, in the byte that it is as float8_e4m3fn: from 1 on, its three bits
+// and their sign in another place. What is beyond 6 becomes 6, and so does NaN.
+struct float4_e2m1fn_format {
+  typedef unsigned char word;
+  static FUSER_MEMBER word narrow(float x) {
+    const int32 magnitude = bits_of(x) & 0x7fffffff;
+    const int32 sign = (bits_of(x) >> 24) & 0x80 & ~((0x7f800000 - magnitude) >> 31);
+    const int32 code = narrow_magnitude<22, 126, 0x40c00000, 0>(magnitude);
+    return word(sign | (4 * code + (code < 1 ? 0 : code < 2 ? 44 : 48)));
+  }
+  static FUSER_MEMBER float widen(int32 bits) {
+    const int32 magnitude = (bits & 0x7f) << 20, sign = int32(unsigned(bits & 0x80) << 24);
+    return float_of(sign | (magnitude + (magnitude == 0 ? 0 : 120 << 23)));
+  }
+};
+typedef narrow_float<float4_e2m1fn_format> float4_e2m1fn;
+
+//@ float4_e2m1fn_x2: narrow_float
+// Two in a byte, the first in its lower half, which nothing is converted to.
+struct float4_e2m1fn_x2_format {
+  typedef unsigned char word;
+};
+typedef narrow_float<float4_e2m1fn_x2_format> float4_e2m1fn_x2;
+
 //@ bits_of: FUSER_DEVICE, int32, int64
 FUSER_DEVICE int32 bits_of(float x) { return __builtin_bit_cast(int32, x); }
 FUSER_DEVICE int64 bits_of(double x) { return __builtin_bit_cast(int64, x); }

@@ -323,6 +323,35 @@ struct float8_e8m0fnu {
   }
 };
 
+//@ float4_e2m1fn: FUSER_MEMBER, float_bits, float_of_bits
+// 0, 0.5, 1, 1.5, 2, 3, 4 or 6, in the byte that it is as float8_e4m3fn: from 1 on, its three bits
+// and their sign in another place. What is beyond 6 becomes 6, and so does NaN.
+struct float4_e2m1fn {
+  unsigned char bits;
+  float4_e2m1fn() = default;
+  FUSER_MEMBER explicit float4_e2m1fn(float value) : bits(rounded(float_bits(value))) {}
+  FUSER_MEMBER operator float() const {
+    const unsigned int size = (bits & 0x7fu) << 20;
+    return float_of_bits((bits & 0x80u) << 24 | (size == 0 ? 0 : size + 0x3c000000u));
+  }
+  static FUSER_MEMBER unsigned char rounded(unsigned int word) {
+    const unsigned int size = word & 0x7fffffffu;
+    if (size > 0x7f800000u) return 0x4c;
+    const unsigned int sign = word >> 24 & 0x80u;
+    if (size >= 0x40c00000u) return sign | 0x4c;
+    // Below 1 it counts halves; so does the mantissa of a float in [2^22, 2^23).
+    if (size >= 0x3f800000u) return sign | ((size - 0x3c000000u + 0x1fffffu + (size >> 22 & 1u)) >> 22) << 2;
+    const unsigned int halves = float_bits(float_of_bits(size) + 0x1p22f) - 0x4a800000u;
+    return sign | (halves == 0 ? 0 : 0x28u + 8 * halves);
+  }
+};
+
+//@ float4_e2m1fn_x2
+// Two in a byte, the first in its lower half.
+struct float4_e2m1fn_x2 {
+  unsigned char bits;
+};
+
 //@ quotient_by_inverse: FUSER_DEVICE
 // Of an index that is not negative: the whole product with a factor, shifted. A division takes some
 // twenty instructions.
