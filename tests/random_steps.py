@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
+import torch
 from hypothesis import strategies as st
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from tests.random_values import FLOATS, MAX_RANK, MAX_SCALED, SMALL, Known, Writer, known
+from tests.random_values import FLOATS, MAX_RANK, MAX_SCALED, SMALL, Known, Writer, known, shapes
 
 # -- steps: pointwise ----------------------------------------------------------------------------
 
@@ -190,6 +192,51 @@ def narrow(writer: Writer) -> None:
     writer.add(there_and_back, known(2 * facts.bound, facts.bits))
 
 
+def four_bits(writer: Writer) -> None:
+    """Exact numbers rounded to 4 bits and back, or, in pairs, a leaf; or an input of pairs."""
+    position = writer.operand(
+        lambda h, k: math.prod(h.value.shape or (0,)) > 0 and k.exact and not h.dtype().is_complex
+    )
+    rounded = Known(8, 1)
+    kind = writer.pick(("there and back", "pairs", "input"))
+    if kind == "input" or position is None:
+        _four_bits_input(writer, rounded)
+    elif kind == "there and back" or writer.shape(position)[-1] % 2:
+        dims = writer.draw(st.permutations(range(len(writer.shape(position)))))
+
+        def there_and_back(fd: FusionDefinition, values: list[Handle]) -> Handle:
+            narrowed = fd.ops.cast(values[position], DataType.Float4_e2m1fn)
+            return fd.ops.cast(fd.ops.permute(narrowed, dims), DataType.Float)
+
+        writer.add(there_and_back, rounded)
+    else:
+        ends = list(writer.shape(position))
+        steps = [1] * (len(ends) - 1) + [2]
+
+        def paired(fd: FusionDefinition, values: list[Handle]) -> Handle:
+            narrowed = fd.ops.cast(values[position], DataType.Float4_e2m1fn)
+            starts = ([0] * (len(ends) - 1) + [first] for first in range(2))
+            halves = (fd.ops.slice(narrowed, start, ends, steps) for start in starts)
+            return fd.ops.float4_pair(*halves)
+
+        writer.add(paired, replace(rounded, leaf=True))
+
+
+def _four_bits_input(writer: Writer, facts: Known) -> None:
+    """Pairs as an input, read as floats."""
+    shape = [*writer.draw(shapes(writer.scale)), writer.pick((1, 2, 3, 8))]
+    if math.prod(shape) > writer.scale.max_elements:
+        return
+    generator = torch.Generator().manual_seed(writer.draw(st.integers(0, 1000)))
+    numbers = torch.randint(0, 256, shape, generator=generator).to(torch.uint8)
+    turned = len(shape) > 1 and writer.draw(st.booleans())
+    pairs = (numbers.mT if turned else numbers).view(torch.float4_e2m1fn_x2)
+    writer.inputs.append(pairs)
+    writer.add(
+        lambda fd, _: fd.ops.cast(fd.from_pytorch(pairs, static_sizes=True), DataType.Float), facts
+    )
+
+
 # -- steps: metadata and factories ---------------------------------------------------------------
 
 
@@ -368,7 +415,7 @@ def stencil(writer: Writer) -> None:
 
 POINTWISE = (unary, binary, binary, select, divide, cast)
 LOGARITHMS = (logarithm,)
-NARROW = (narrow, narrow)
+NARROW = (narrow, narrow, four_bits)
 METADATA = (reshape, reshape, permute, flip, broadcast, expand)
 LAYOUTS = (stride_order,)
 FACTORIES = (factory, drawn)

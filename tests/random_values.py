@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fuser import DataType, FusionDefinition
 from fuser.errors import OperandDtypeError
 from fuser.frontend.handles import Handle
+from fuser.ir.dtypes import NUMBERS
 from fuser.ir.nodes import Pointwise, Reduce, Scan, Scatter, Value, operands
 
 T = TypeVar("T")
@@ -20,7 +21,7 @@ Step = Callable[[FusionDefinition, list[Handle]], Handle]
 FLOATS = (DataType.Float, DataType.Double, DataType.Half, DataType.BFloat16)
 INTEGERS = (DataType.Int, DataType.Int32)
 DTYPES = (*FLOATS, *INTEGERS, DataType.Bool)
-OTHERS = tuple(dtype for dtype in DataType if dtype not in DTYPES)
+OTHERS = tuple(dtype for dtype in NUMBERS if dtype not in DTYPES and not dtype.is_float4)
 EVERY_DTYPE = (*DTYPES, *DTYPES, *OTHERS)
 """Those that less is computed in are drawn less often."""
 

@@ -19,7 +19,7 @@ pytest_plugins = ["pytester"]
 
 
 def test_dtypes_of_torch_and_python() -> None:
-    for dtype in DataType:
+    for dtype in {*DataType} - {DataType.Float4_e2m1fn}:  # which torch has pairs of
         assert torch_dtype_to_nvfuser_dtype(dtype.torch) is dtype
     assert torch_dtype_to_nvfuser_dtype(float) is DataType.Double
     numbers = [True, 2, 0.5, 1j]

@@ -60,7 +60,8 @@ class FourBits:
     def __init__(self, add: Callable[[Operation], tuple[Value, ...]]) -> None:
         self._add = add
         self._dims: dict[Value, int] = {}
-        """For each tensor of pairs whose floats do not lie along the last dimension, which one."""
+        """Along which dimension the floats of pairs lie, where that is known: of what a script has
+        paired by itself, they lie as they are read."""
         self._apart: dict[Value, Value] = {}
         self._paired: dict[tuple[Value, int], Value] = {}
 
@@ -68,16 +69,12 @@ class FourBits:
         """Note along which dimension the floats of pairs lie."""
         self._dims[pairs] = dim
 
-    def dim(self, pairs: Value) -> int:
-        """Along which dimension the floats of pairs lie."""
-        return self._dims.get(pairs, len(pairs.shape) - 1)
-
     def apart(self, value: Value) -> Value:
         """The floats of pairs; any other value as it is."""
         if value.dtype is not DataType.Float4_e2m1fn_x2:
             return value
         if value not in self._apart:
-            dim = self.dim(value)
+            dim = self._dims.get(value, len(value.shape) - 1)
             found = self._made_apart(value, dim)
             self._apart[value], self._paired[found, dim] = found, value
         return self._apart[value]
@@ -85,7 +82,7 @@ class FourBits:
     def stored(self, value: Value, dim: int | None) -> Value:
         """The pairs of 4-bit floats along a dimension; of None, as they are, or along the last."""
         are_pairs = value.dtype is DataType.Float4_e2m1fn_x2
-        if are_pairs and dim in (None, self.dim(value)):
+        if are_pairs and (dim is None or self._dims.get(value, dim) == dim):
             return value
         floats = self.apart(value)
         along = len(floats.shape) - 1 if dim is None else dim

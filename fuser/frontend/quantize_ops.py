@@ -166,7 +166,7 @@ class QuantizeOps(ShapeOps, ReductionOps, IndexOps, FactoryOps):
             self.reshape(self.cast(half * inverse, DataType.Float4_e2m1fn), [*sizes, -1])
             for half in (low, high)
         )
-        return self._recorder.pointwise("float4_pair", first, second), self.squeeze(scale, [-1])
+        return self._recorder.pairs(first, second), self.squeeze(scale, [-1])
 
     def _mxfp8(self, x: Handle, value: Value) -> tuple[Handle, Handle]:
         sizes = [self.size(x, dim) for dim in range(len(value.shape))]

@@ -136,6 +136,8 @@ class Recorder:
     def pointwise(self, name: str, *operands: object) -> Handle:
         """A row of the pointwise table on handles and literals."""
         self.check_open(name)
+        if name == "float4_pair" and not any(isinstance(given, Tensor) for given in operands):
+            raise wrong_type(name, "low", "a tensor of the definition", operands[0])
         read = self.stored if name in PAIRED_ROWS else self.operand
         args = tuple(read(name, f"operand {i}", given) for i, given in enumerate(operands))
         return self.add(name, Pointwise(name, args))
@@ -175,6 +177,12 @@ class Recorder:
             return value
         along = None if dim is None else dim % len(value.shape)
         return self._four_bits.stored(value, along)
+
+    def pairs(self, low: Handle, high: Handle) -> Handle:
+        """4-bit floats in pairs along the last dimension."""
+        found = self.pointwise("float4_pair", low, high)
+        self._four_bits.put(found.value, found.ndim - 1)
+        return found
 
     def laid_out(self, operation: str, given: object, order: tuple[int, ...]) -> Handle:
         """A tensor in another stride order. 4-bit floats lie in pairs along its fastest dimension;

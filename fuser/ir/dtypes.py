@@ -147,6 +147,9 @@ def _category(dtype: DataType) -> Category:
     return Category.FLOAT if dtype.torch.is_floating_point else Category.INTEGER
 
 
+NUMBERS = tuple(dtype for dtype in DataType if dtype is not DataType.Float4_e2m1fn_x2)
+"""The types whose elements are one number each, which all others convert to."""
+
 _CATEGORY = {dtype: _category(dtype) for dtype in DataType}
 _FROM_TORCH = {dtype.torch: dtype for dtype in DataType if dtype is not DataType.Float4_e2m1fn}
 
@@ -211,7 +214,8 @@ def promote(tensors: list[DataType], zero_dim: list[DataType], scalars: list[Dat
 def _join(group: list[DataType]) -> DataType:
     result = group[0]
     for dtype in group[1:]:
-        result = _FROM_TORCH[torch.promote_types(result.torch, dtype.torch)]
+        if dtype is not result:
+            result = _FROM_TORCH[torch.promote_types(result.torch, dtype.torch)]
     return result
 
 

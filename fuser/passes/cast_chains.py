@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from fuser.ir.dtypes import DataType
+from fuser.ir.dtypes import NUMBERS, DataType
 from fuser.ir.nodes import Cast, Fusion, MetadataOperation, Operation, Statement, Value
 from fuser.passes.rewrite import Emitter, rewrite
 
@@ -23,11 +23,12 @@ _COMPLEX = frozenset({DataType.ComplexFloat, DataType.ComplexDouble})
 _FROM_FLOAT = _COMPLEX | {DataType.Double}
 _FROM_HALF = _FROM_FLOAT | {DataType.Float}
 _FROM_FLOAT8 = _FROM_HALF | {DataType.Half, DataType.BFloat16}
+_FROM_FLOAT4 = _FROM_FLOAT8 | {DataType.Float8_e4m3fn, DataType.Float8_e5m2}
 _FROM_INT16 = _FROM_HALF | {DataType.Int32, DataType.Int}
 _FROM_INT8 = _FROM_INT16 | {DataType.Half, DataType.BFloat16, DataType.Int16}
 
 PRESERVED_BY: dict[DataType, frozenset[DataType]] = {
-    DataType.Bool: frozenset(DataType) - {DataType.Float8_e8m0fnu},
+    DataType.Bool: frozenset(NUMBERS) - {DataType.Float8_e8m0fnu},
     DataType.UInt64: frozenset(),
     DataType.UInt8: _FROM_INT8 | {DataType.UInt64},
     DataType.Int8: _FROM_INT8,
@@ -39,6 +40,8 @@ PRESERVED_BY: dict[DataType, frozenset[DataType]] = {
     DataType.Float8_e4m3fn: _FROM_FLOAT8,
     DataType.Float8_e5m2: _FROM_FLOAT8,
     DataType.Float8_e8m0fnu: _FROM_HALF | {DataType.BFloat16},
+    DataType.Float4_e2m1fn: _FROM_FLOAT4,
+    DataType.Float4_e2m1fn_x2: frozenset(),
     DataType.Float: _FROM_FLOAT,
     DataType.Double: frozenset({DataType.ComplexDouble}),
     DataType.ComplexFloat: frozenset({DataType.ComplexDouble}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fuser.ir.dtypes import DataType
+from fuser.ir.dtypes import NUMBERS, DataType
 from fuser.ir.interpret import evaluate
 from fuser.ir.nodes import Cast, Constant, Full, MetadataOperation, Pointwise, Value, scalar
 from fuser.passes.rewrite import Emitter
@@ -57,8 +57,11 @@ def computed(
 ) -> Constant | None:
     """The result, of type `dtype`, on operands that are or hold these numbers.
 
-    None where torch raises, as it does for an integer division by zero.
+    None where torch raises, as it does for an integer division by zero, and where no number is one
+    element.
     """
+    if dtype not in NUMBERS:
+        return None
     held = {
         value: torch.tensor(n.value, dtype=n.dtype.torch, device="cpu")
         for value, n in numbers.items()

@@ -10,7 +10,6 @@ import fuser
 from fuser import DataType, Fusion, FusionDefinition, errors
 from fuser.frontend.left_out import EXECUTOR_CACHE, HANDLES, MEMBERS, NAMES, OPERATIONS
 from fuser.ir import fusion as fusions
-from fuser.ir.dtypes import LEFT_OUT
 
 
 @pytest.mark.parametrize("name", MEMBERS)
@@ -91,14 +90,6 @@ def test_operations(name: str) -> None:
         getattr(fd.ops, name)
     assert OPERATIONS[name] in str(caught.value)
     assert name not in dir(fd.ops)
-
-
-@pytest.mark.parametrize("name", LEFT_OUT)
-def test_dtypes(name: str) -> None:
-    with pytest.raises(errors.UnknownDataTypeError) as caught:
-        getattr(DataType, name)
-    assert LEFT_OUT[name] in str(caught.value)
-    assert not hasattr(DataType, name)
 
 
 def test_other_dtypes_are_told_what_there_is() -> None:

@@ -330,7 +330,7 @@ def test_unknown_operation_suggests_others() -> None:
             fd.ops.reshap  # noqa: B018
         with pytest.raises(AttributeError, match="'group_norm'"):
             fd.ops.group_norm  # noqa: B018
-        assert not hasattr(fd.ops, "cutlass_nvfp4_grouped_mm")
+        assert not hasattr(fd.ops, "nv_block_quantize_to_nvfp4")
 
 
 # -- refusals ------------------------------------------------------------------------------------

@@ -59,6 +59,22 @@ def _gradients(o: Operations, x: Handle, scale: float | None) -> None:
     o.sdpfa_bwd(output, x, x, x, output, logsumexp, 0.25, True, *state, scale)
 
 
+def _of_blocks(o: Operations, x: Handle) -> None:
+    codes, scales = o.nv_block_quantize(x, None, True)
+    o.scaled_mm(codes, o.permute(codes, [1, 0]), scales, scales)
+
+
+def _of_groups(o: Operations, x: Handle, at: Handle) -> None:
+    codes, _ = o.nv_block_quantize(x)
+    rows = o.reshape(codes, [-1, 32])
+    scales = o.full([128, 4], 1.0, DataType.Float8_e4m3fn)
+    of_groups = o.broadcast(scales, [True, False, False])
+    others = o.permute(codes, [0, 2, 1])
+    given = rows, others, scales, of_groups, o.cast(at, DataType.Float)
+    sizes = o.broadcast(at, [False, True])
+    o.cutlass_nvfp4_grouped_mm(*given, sizes, at, at, DataType.Float)
+
+
 EXTERNS: list[Callable[[Operations, Handle, Handle], object]] = [
     lambda o, x, i: o.matmul(x, o.permute(x, [0, 1, 3, 2])),
     lambda o, x, i: o.linear(x, o.sum(x, [0, 1])),
@@ -69,6 +85,8 @@ EXTERNS: list[Callable[[Operations, Handle, Handle], object]] = [
     lambda o, x, i: o.scaled_mm(
         *[o.sum(x, [0, 1])] * 2, *[o.sum(x)] * 3, beta=o.sum(x), dtype=DataType.Float
     ),
+    lambda o, x, i: _of_blocks(o, o.sum(x, [0, 1])),
+    lambda o, x, i: _of_groups(o, o.sum(x, [0]), i),
     lambda o, x, i: o.topk(x, 3),
     lambda o, x, i: o.topk(x, 3, 1, largest=False, sorted=True),
     lambda o, x, i: o.argsort(x, -1),

@@ -19,7 +19,7 @@ def test_integers_and_bool_are_exact(dtype: DataType):
 )
 def test_floats_have_a_few_roundings(dtype: DataType):
     relative, absolute = tolerance(dtype)
-    epsilon = torch.finfo(dtype.torch).eps
+    epsilon = dtype.epsilon
     assert epsilon <= relative <= 10 * epsilon
     assert relative == absolute
 

@@ -18,7 +18,7 @@ import torch
 from fuser.codegen.device_library import DeviceLibrary, load
 from fuser.ir import promotion
 from fuser.ir.conversions import converted
-from fuser.ir.dtypes import DataType
+from fuser.ir.dtypes import NUMBERS, DataType
 from fuser.ir.pointwise import TABLE, PointwiseOp, letter
 from fuser.ir.promotion import Operand
 from fuser.runtime.cpu.toolchain import find_compiler
@@ -104,7 +104,7 @@ extern "C" __global__ void kernel() {{}}"""
 def test_every_type_converts_to_every_other(arch: str) -> None:
     pytest.importorskip("cuda.bindings.nvrtc")
     library = load("common.h", "cuda.h")
-    types = [dtype.spelling for dtype in DataType]
+    types = [dtype.spelling for dtype in NUMBERS]
     casts = "\n".join(
         f"  *({to}*)out = {to}(*(const {from_}*)in); out += 16;"
         for from_, to in product(types, types)
@@ -122,11 +122,12 @@ extern "C" __global__ void kernel(const char* __restrict__ in, char* __restrict_
 PART_TYPES = ["float", "half", "bfloat16", "bool", "int8", "int16", "int64", "double"]
 PART_LANES = [1, 2, 4, 8, 16]
 NARROW = {
-    "half": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "float8_e4m3fn": torch.float8_e4m3fn,
-    "float8_e5m2": torch.float8_e5m2,
-    "float8_e8m0fnu": torch.float8_e8m0fnu,
+    "half": DataType.Half,
+    "bfloat16": DataType.BFloat16,
+    "float8_e4m3fn": DataType.Float8_e4m3fn,
+    "float8_e5m2": DataType.Float8_e5m2,
+    "float8_e8m0fnu": DataType.Float8_e8m0fnu,
+    "float4_e2m1fn": DataType.Float4_e2m1fn,
 }
 
 PAIRED = ("half", "bfloat16")
@@ -218,25 +219,26 @@ def assert_same_bits(got: torch.Tensor, expected: torch.Tensor) -> None:
 
 @pytest.mark.parametrize(("name", "dtype"), NARROW.items())
 def test_all_patterns_of_narrow_types_widen_as_in_torch(
-    portable: ctypes.CDLL, name: str, dtype: torch.dtype
+    portable: ctypes.CDLL, name: str, dtype: DataType
 ) -> None:
     patterns = torch.arange(1 << 8 * dtype.itemsize, dtype=torch.int32)
-    x = patterns.to({1: torch.int8, 2: torch.int16}[dtype.itemsize]).view(dtype)
+    x = patterns.to({1: torch.int8, 2: torch.int16}[dtype.itemsize]).view(dtype.torch)
+    x = converted(x, dtype)  # of those of 8 bits, few are floats of 4
     assert_same_bits(convert(portable[f"from_{name}"], x, torch.float32), x.float())
 
 
 @pytest.mark.parametrize(("name", "dtype"), NARROW.items())
 def test_floats_round_to_narrow_types_as_in_torch(
-    portable: ctypes.CDLL, name: str, dtype: torch.dtype
+    portable: ctypes.CDLL, name: str, dtype: DataType
 ) -> None:
     """Every sign, exponent and 8 more bits, with what decides rounding below and around them."""
     low = [0, 1, 0xFFF, 0x1000, 0x1001, 0x1FFF, 0x2FFF, 0x3000, 0x3001, 0x5000, 0x7000, 0x7FFF]
     high = torch.arange(-(2**16), 2**16, dtype=torch.int64) << 15
     x = (high[:, None] | torch.tensor(low)).to(torch.int32).view(torch.float32).reshape(-1)
-    assert_same_bits(convert(portable[f"to_{name}"], x, dtype), converted(x, dtype))
+    assert_same_bits(convert(portable[f"to_{name}"], x, dtype.torch), converted(x, dtype))
     random = torch.randint(-(2**31), 2**31, (2**20,), generator=torch.Generator().manual_seed(0))
     y = random.to(torch.int32).view(torch.float32)
-    assert_same_bits(convert(portable[f"to_{name}"], y, dtype), converted(y, dtype))
+    assert_same_bits(convert(portable[f"to_{name}"], y, dtype.torch), converted(y, dtype))
 
 
 def test_every_nan_becomes_the_one_of_the_hardware(portable: ctypes.CDLL) -> None:
@@ -335,7 +337,7 @@ def test_extremes_of_lanes_are_those_of_torch(portable: ctypes.CDLL, name: str, 
     given = torch.randn(2000, lanes, generator=torch.Generator().manual_seed(lanes))
     chosen = torch.rand(given.shape, generator=torch.Generator().manual_seed(1)) < 0.1
     given = torch.where(chosen, special[torch.arange(given.numel()).view_as(given) % 6], given)
-    given = given.to(NARROW[name])
+    given = given.to(NARROW[name].torch)
     found = torch.empty(len(given), dtype=given.dtype)
     for largest, expected in (("true", given.amax(1)), ("false", given.amin(1))):
         function = portable[f"extreme_{name}_{lanes}_{largest}"]

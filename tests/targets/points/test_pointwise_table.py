@@ -9,7 +9,9 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.ir.builder import FusionBuilder
+from fuser.ir.conversions import converted
 from fuser.ir.dtypes import Category, from_torch
+from fuser.ir.four_bits import one_by_one
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Fusion, Pointwise
 from fuser.ir.pointwise import TABLE, PointwiseOp, letter
@@ -50,6 +52,7 @@ EXTREME = {
     DataType.Float8_e4m3fn: [2.0**-9, 448.0, -448.0],
     DataType.Float8_e5m2: [2.0**-16, 57344.0, -57344.0],
     DataType.Float8_e8m0fnu: [2.0**-127, 2.0**127],
+    DataType.Float4_e2m1fn: [6.0, -6.0],
 }
 
 
@@ -69,7 +72,10 @@ def special(dtype: DataType) -> list[complex]:
 
 
 def operand(dtype: DataType, position: int, generator: torch.Generator) -> torch.Tensor:
-    """Special values, in another order for each operand so that all pairs meet, then random."""
+    """Special values, in another order for each operand so that all pairs meet, then random; of
+    pairs of 4-bit floats, all."""
+    if dtype is DataType.Float4_e2m1fn_x2:
+        return torch.arange(LENGTH).remainder(256).to(torch.uint8).view(dtype.torch)
     values = special(dtype)
     repeated = [values[(index // len(values) ** position) % len(values)] for index in range(LENGTH)]
     tensor = torch.tensor(repeated, dtype=dtype.torch)
@@ -80,7 +86,7 @@ def operand(dtype: DataType, position: int, generator: torch.Generator) -> torch
     if dtype in (DataType.UInt8, DataType.UInt64):
         drawn = drawn.abs()
     tensor[start:] = drawn.to(dtype.torch) if dtype is not DataType.Bool else drawn > 0
-    return tensor
+    return converted(tensor, dtype)
 
 
 def fusion_of(rows: list[PointwiseOp], dtype: DataType) -> Fusion:
@@ -117,10 +123,12 @@ def untested(name: str, dtype: DataType, args: list[torch.Tensor]) -> torch.Tens
 def agree(got: torch.Tensor, want: torch.Tensor, absolute: bool) -> torch.Tensor:
     """Where results are equal within the tolerance of their dtype: NaN as NaN, infinity as
     infinity."""
+    if want.dtype is torch.float4_e2m1fn_x2:
+        return got.view(torch.uint8) == want.view(torch.uint8)
     dtype = from_torch(want.dtype)
     assert dtype is not None
     relative, around_one = tolerance(dtype)
-    if dtype.is_float8:  # nothing is computed
+    if dtype.is_byte_float:  # nothing is computed
         return torch.isclose(got.float(), want.float(), rtol=0, atol=0, equal_nan=True)
     if dtype.is_complex:
         near = (got - want).abs() <= relative * want.abs() + around_one * absolute
@@ -152,8 +160,9 @@ def test_every_row_is_what_torch_computes(dtype: DataType, target: str):
         assert got.dtype is want.dtype, row.name
         right = agree(got, want, row.name in CANCELLING) | untested(row.name, dtype, given)
         for at in (~right).nonzero().flatten().tolist()[:3]:
-            args = [tensor[at].item() for tensor in given[: row.arity]]
-            wrong.append(f"{row.name}{args}: {got[at].item()}, torch has {want[at].item()}")
+            args = [one_by_one(tensor[at : at + 1]).tolist() for tensor in given[: row.arity]]
+            found, right = (one_by_one(result[at : at + 1]).tolist() for result in (got, want))
+            wrong.append(f"{row.name}{args}: {found}, torch has {right}")
     assert not wrong, "\n".join(wrong)
 
 
