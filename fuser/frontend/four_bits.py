@@ -69,12 +69,16 @@ class FourBits:
         """Note along which dimension the floats of pairs lie."""
         self._dims[pairs] = dim
 
+    def dim(self, pairs: Value) -> int:
+        """Along which dimension the floats of pairs lie, or are taken to."""
+        return self._dims.get(pairs, len(pairs.shape) - 1)
+
     def apart(self, value: Value) -> Value:
         """The floats of pairs; any other value as it is."""
         if value.dtype is not DataType.Float4_e2m1fn_x2:
             return value
         if value not in self._apart:
-            dim = self._dims.get(value, len(value.shape) - 1)
+            dim = self.dim(value)
             found = self._made_apart(value, dim)
             self._apart[value], self._paired[found, dim] = found, value
         return self._apart[value]

@@ -26,6 +26,7 @@ from fuser.ir.nodes import (
     Fusion,
     Number,
     Operation,
+    Permute,
     Pointwise,
     SizeOf,
     StrideOrder,
@@ -167,12 +168,23 @@ class Recorder:
             raise wrong_type(operation, argument, "a tensor of the definition", given)
         return self._own(operation, given)
 
+    def held(self, operation: str, argument: str, given: object) -> Value:
+        """A tensor, whose 4-bit floats lie in pairs if they do already. Raises what `tensor` does."""
+        if not isinstance(given, Tensor):
+            raise wrong_type(operation, argument, "a tensor of the definition", given)
+        return self._checked(operation, given)
+
+    def permuted(self, value: Value, dims: tuple[int, ...]) -> Handle:
+        """A tensor in another order of dimensions; pairs stay pairs."""
+        found = self.add("permute", Permute(value, dims))
+        if value.dtype is DataType.Float4_e2m1fn_x2:
+            self._four_bits.put(found.value, dims.index(self._four_bits.dim(value)))
+        return found
+
     def stored(self, operation: str, argument: str, given: object, dim: int | None = None) -> Value:
         """A tensor as memory has it, where 4-bit floats lie in pairs: along `dim`, or else as they
         do, or along the last one. Raises ArgumentTypeError, ForeignValueError, ArgumentError."""
-        if not isinstance(given, Tensor):
-            raise wrong_type(operation, argument, "a tensor of the definition", given)
-        value = self._checked(operation, given)
+        value = self.held(operation, argument, given)
         if not value.dtype.is_float4 or not value.shape:
             return value
         along = None if dim is None else dim % len(value.shape)

@@ -26,6 +26,10 @@ _IMPORTS = "import torch\n\nfrom fuser import DataType, FusionDefinition\n"
 _DEFINED = "with FusionDefinition() as fd:\n    nvfuser_fusion(fd)\n"
 
 
+_PAIRS = torch.float4_e2m1fn_x2
+"""Of which torch makes none, but of their bytes."""
+
+
 @dataclass(frozen=True, slots=True)
 class TensorForm:
     """What is kept of a tensor. `lowest` and `highest` are of integers, and `ignored` is the only
@@ -189,7 +193,8 @@ def _with_numbers(form: TensorForm, tensor: torch.Tensor) -> TensorForm:
 
 
 def _numbers(tensor: torch.Tensor) -> list[object]:
-    """Nested lists; a 0-dim tensor's number itself."""
+    """Nested lists; a 0-dim tensor's number itself; of pairs of 4-bit floats, the bytes."""
+    tensor = tensor.view(torch.uint8) if tensor.dtype is _PAIRS else tensor
     return tensor.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
@@ -248,6 +253,9 @@ def _placed(form: TensorForm) -> str:
 
 def _made(form: TensorForm, sizes: tuple[int, ...]) -> str:
     """A tensor of the form's numbers, or of random ones."""
+    if form.dtype is _PAIRS:
+        bits = dataclasses.replace(form, dtype=torch.uint8, lowest=0, highest=255)
+        return f"{_made(bits, sizes)}.view({_PAIRS})"
     rest = f"dtype={form.dtype}, device={form.device!r}"
     if form.numbers is not None:
         return f"torch.tensor({form.numbers}, {rest})"

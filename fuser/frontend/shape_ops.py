@@ -30,7 +30,6 @@ from fuser.ir.nodes import (
     Expand,
     Flip,
     Pad,
-    Permute,
     Slice,
     Squeeze,
     Value,
@@ -70,10 +69,10 @@ class ShapeOps(OperationGroup):
 
     def permute(self, arg: Handle, dims: Sequence[int]) -> Handle:
         """Result dimension i is operand dimension dims[i]."""
-        value = self._recorder.tensor("permute", "arg", arg)
+        value = self._recorder.held("permute", "arg", arg)
         order = ints("permute", "dims", dims)
         wrapped = tuple(self._recorder.dim("permute", value, dim) for dim in order)
-        return self._recorder.add("permute", Permute(value, wrapped))
+        return self._recorder.permuted(value, wrapped)
 
     def broadcast(self, arg: Handle, is_broadcast_dim: Sequence[bool]) -> Handle:
         """Inserts a dimension of size 1 where `is_broadcast_dim` is True."""
@@ -190,7 +189,7 @@ class ShapeOps(OperationGroup):
 
     def stride_order(self, arg: Handle, stride_order: Sequence[int]) -> Handle:
         """The same tensor, laid out so that dimension d has stride rank stride_order[d]."""
-        value = self._recorder.tensor("stride_order", "arg", arg)
+        value = self._recorder.held("stride_order", "arg", arg)
         order = declared_order("stride_order", stride_order, len(value.shape))
         return self._recorder.laid_out("stride_order", arg, order)
 

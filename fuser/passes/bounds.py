@@ -170,6 +170,8 @@ def _held(bounds: Bounds | None, dtype: DataType) -> Bounds | None:
     if dtype.category is not Category.FLOAT:
         whole = _all_of(dtype)
         return bounds if whole is not None and bounds.within(whole.low, whole.high) else whole
+    if dtype.is_float4:  # its numbers are far apart
+        return Bounds(-6.0, 6.0) if dtype is DataType.Float4_e2m1fn else None
     limits = torch.finfo(dtype.torch)
     if not (limits.min < bounds.low and bounds.high < limits.max):
         return None

@@ -22,6 +22,7 @@ _ROUNDINGS = {
     DataType.Half: 8,
     DataType.Float8_e4m3fn: 16,
     DataType.Float8_e5m2: 16,
+    DataType.Float4_e2m1fn: 16,
 }
 
 _OF_POSITIONS = frozenset(("add", "sub", "mul", "neg", *COMPARISONS))

@@ -115,7 +115,6 @@ def test_they_are_moved_and_chosen(target: str) -> None:
             fd.ops.set(x),
             chosen,
             fd.ops.reshape(x, [48]),
-            fd.ops.permute(x, [1, 0]),
             fd.ops.flip(x, [1]),
             fd.ops.cat([x, y], 0),
             fd.ops.slice(x, [0, 1], [4, 11]),
@@ -129,7 +128,6 @@ def test_they_are_moved_and_chosen(target: str) -> None:
         wide,
         torch.where(mask, wide, wide_other),
         wide.reshape(48),
-        wide.t(),
         wide.flip(1),
         torch.cat([wide, wide_other]),
         wide[:, 1:11],
@@ -152,12 +150,19 @@ def test_outputs_lie_in_pairs_along_their_fastest_dimension(target: str) -> None
         assert equal(turned.t(), paired(x.t()))
 
 
-def test_an_input_that_is_an_output_is_forwarded() -> None:
+def test_pairs_that_stay_pairs_are_not_copied() -> None:
     given = every_pair(4, 6)
     with FusionDefinition() as fd:
-        fd.add_output(fd.from_pytorch(given))
-    assert fd.execute([given])[0].data_ptr() == given.data_ptr()
-    assert not fd.plan([given]).kernels
+        x = fd.from_pytorch(given)
+        fd.add_output(x)
+        turned = fd.ops.permute(x, [1, 0])
+        fd.add_output(turned)
+        fd.add_output(fd.ops.cast(turned, FLOAT))
+    same, other, wide = fd.execute([given])
+    assert same.data_ptr() == other.data_ptr() == given.data_ptr()
+    assert other.stride() == (1, 6)
+    assert equal(wide, apart(given).t())
+    assert [kernel.bytes_written for kernel in fd.plan([given]).kernels] == [wide.nbytes]
 
 
 @targets
@@ -278,8 +283,11 @@ def test_a_quantization_is_one_kernel_that_reads_its_input_once() -> None:
 def test_a_quantization_prints_as_what_makes_it() -> None:
     with FusionDefinition() as fd:
         x = fd.define_tensor(shape=[-1, -1])
-        for made in fd.ops.nv_block_quantize(x, None, True):
-            fd.add_output(made)
+        codes, scales = fd.ops.nv_block_quantize(x, None, True)
+        fd.add_output(codes)
+        fd.add_output(scales)
+        fd.add_output(fd.ops.permute(codes, [1, 0]))
+        fd.add_output(fd.ops.stride_order(codes, [0, 1]))
         fd.add_output(fd.ops.cast(fd.ops.cast(x, FOUR), FLOAT))
     scope: dict[str, object] = {"FusionDefinition": FusionDefinition, "DataType": DataType}
     exec(repr(fd), scope)
@@ -421,6 +429,31 @@ def test_what_is_not_there_is_named(call: str, error: type[FuserError], said: st
         with pytest.raises(error, match=said):
             exec(call, scope)
         fd.add_output(f)
+
+
+def test_a_script_that_reproduces_it_has_its_bits() -> None:
+    given = every_pair(3, 7)[:, 1:]
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.cast(fd.from_pytorch(given), FLOAT))
+    scope: dict[str, torch.Tensor] = {}
+    exec(fd.repro_script_for([given]), scope)
+    (made,) = scope["inputs"]
+    assert made.dtype is PAIRS
+    assert made.stride() == given.stride()
+    fd.execute([given], save_repro_inputs=True)
+    fd.validate([given])
+
+
+def test_pairs_are_left_to_torch_in_programs() -> None:
+    given = every_pair(4, 6)
+
+    @torch.compile(backend="fuser", fullgraph=True)
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x.t().contiguous(), x.view(torch.uint8).float() + 1
+
+    turned, numbers = program(given)
+    assert equal(turned, given.t().contiguous())
+    assert torch.equal(numbers, given.view(torch.uint8).float() + 1)
 
 
 def test_scales_of_another_number_of_tiles_are_named() -> None:

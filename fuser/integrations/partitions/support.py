@@ -213,7 +213,7 @@ def _tensor_refusal(tensor: torch.Tensor, *, view: bool) -> str | None:
         return f"a tensor's layout is {tensor.layout}"
     if not view and _is_lazy(tensor):
         return "a tensor is a lazy conjugate or negation"
-    if dtypes.from_torch(tensor.dtype) is None:
+    if dtypes.from_torch(tensor.dtype) not in dtypes.NUMBERS:
         return f"there is no DataType of {tensor.dtype}"
     if tensor.device.type not in ("cpu", "cuda"):
         return f"a tensor is on {tensor.device}"

@@ -143,7 +143,7 @@ def _passed_on(expression: Expression) -> Iterator[str]:
     match expression:
         case Ref(name):
             yield name
-        case Convert(of, dtype) if dtype.is_floating:
+        case Convert(of, dtype) if dtype.is_floating and not dtype.is_float4:
             yield from _passed_on(of)
         case Call(op, args) if op in PASS_NAN_ON:
             for arg in args:
