@@ -29,6 +29,8 @@ LONG_ROW = 1024
 """Rows of more elements have a goal of their own on the GPU: see `Goals.long_rows`."""
 FLOAT8 = 2.0**-4
 """The largest `error` of a number that is rounded to 3 bits of mantissa."""
+FLOAT4 = 2.0**-2
+"""Of one that is rounded to 1 bit of mantissa, with a scale that is rounded to 3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,13 @@ class Kind:
     """The results' dtypes where they are not the case's."""
     unread: Callable[[Shape], int] = lambda _: 0
     """Of a shape: the elements of the inputs on which nothing depends."""
+
+    @property
+    def rounding(self) -> float:
+        """The largest `error` of results that are rounded to few bits."""
+        if torch.float4_e2m1fn_x2 in self.made:
+            return FLOAT4
+        return FLOAT8 if torch.float8_e4m3fn in self.made else 0.0
 
 
 class Maker:
@@ -161,7 +170,7 @@ class Case:
         if self.kind.unrounded:
             return 0.0
         usual = self.kind.loose * {torch.float32: 2e-5, torch.bfloat16: 2**-8}[self.dtype]
-        return usual + FLOAT8 if torch.float8_e4m3fn in self.kind.made else usual
+        return usual + self.kind.rounding
 
     @property
     def has_long_rows(self) -> bool:
@@ -207,7 +216,7 @@ class Case:
             sum(tensor.nbytes for tensor in inputs)
             - self.kind.unread(self.shape) * self.dtype.itemsize,
             sum(
-                tensor.numel() * dtype.itemsize
+                tensor.numel() * dtype.itemsize // (2 if dtype is torch.float4_e2m1fn_x2 else 1)
                 for tensor, dtype in zip(made, self.made(len(made)), strict=True)
             ),
         )

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from case import Case, Peer, Tensors, tensors
 from harness import Call
 
+from fuser.ir.four_bits import one_by_one
+
 GROSS = 0.05
 """A peer that is further off is mentioned: torch's own 16-bit operations may be."""
 
@@ -18,6 +20,7 @@ class WrongResultError(Exception):
 
 def error(got: Tensors, exact: Tensors) -> float:
     """The largest error of an element, relative to it and its tensor's mean size; NaN is inf."""
+    got = [one_by_one(tensor) for tensor in got]
     if [tensor.shape for tensor in got] != [tensor.shape for tensor in exact]:
         return math.inf
     worst = 0.0

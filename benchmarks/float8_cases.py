@@ -1,4 +1,4 @@
-"""8-bit floats: a norm that ends in them, blocks with a scale each, and rows that are widened."""
+"""8-bit and 4-bit floats: a norm that ends in them, blocks with a scale each, widened rows."""
 
 from __future__ import annotations
 
@@ -86,6 +86,50 @@ BLOCKS = Kind(
     exact=exact_blocks,
     goals=GOALS,
     made=(FLOAT8, POWER),
+)
+
+
+# -- blocks of 4 bits ----------------------------------------------------------------------------
+
+LARGEST4, OF_16 = 6.0, 16
+BETWEEN = (0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)
+"""What is halfway between two floats of 4 bits: every other one is rounded up."""
+
+
+def define_nvfp4(fd: FusionDefinition, x: Handle) -> tuple[Handle, Handle]:
+    """16 numbers share a scale of 8 bits."""
+    return fd.ops.nv_block_quantize(x)
+
+
+def exact_nvfp4(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Not rounded, but to the scale."""
+    blocks = x.view(x.shape[0], -1, OF_16)
+    scale = (blocks.abs().amax(2) / LARGEST4).to(FLOAT8).double()
+    return (blocks / scale[..., None]).clamp(-LARGEST4, LARGEST4).view(x.shape), scale
+
+
+def nvfp4(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    blocks = x.float().view(x.shape[0], -1, OF_16)
+    scale = (blocks.abs().amax(2) / LARGEST4).clamp(max=LARGEST).to(FLOAT8)
+    scaled = blocks / scale.float()[..., None]
+    size, code = scaled.abs(), torch.zeros_like(scaled, dtype=torch.uint8)
+    for number, between in enumerate(BETWEEN):
+        code += size >= between if number % 2 else size > between
+    code += scaled.signbit() * 8
+    pairs = code.view(x.shape[0], -1, 2)
+    return (pairs[..., 0] | pairs[..., 1] << 4).view(torch.float4_e2m1fn_x2), scale
+
+
+NVFP4 = Kind(
+    name="blocks to float4",
+    define=define_nvfp4,
+    inputs=lambda make: [make.normal()],
+    written=nvfp4,
+    eager={"eager": nvfp4},
+    into={},
+    exact=exact_nvfp4,
+    goals=GOALS,
+    made=(torch.float4_e2m1fn_x2, FLOAT8),
 )
 
 

@@ -21,7 +21,7 @@ if __name__ == "__main__":
 from case import DTYPES, Case
 from cases import KINDS
 from checks import bound, check_ours, working
-from float8_cases import BLOCKS
+from float8_cases import BLOCKS, NVFP4
 from movement_cases import SYMMETRIC
 from ratios import Cell, print_ratios, ratio
 
@@ -36,7 +36,7 @@ SHAPES = (
     (8, 100_003),
 )
 HEAD = ("case", "dtype", *(f"{rows}x{columns}" for rows, columns in SHAPES))
-PARTICULAR = (SYMMETRIC, BLOCKS)
+PARTICULAR = (SYMMETRIC, BLOCKS, NVFP4)
 """Kinds that do not have every shape: one is square, one of rows of whole blocks."""
 
 MOST_BYTES = 1 << 30

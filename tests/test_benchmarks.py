@@ -22,9 +22,11 @@ from harness import alternate, balanced_orders
 from host_time import chain, host_seconds, measure_execute
 from liger import HAS_LIGER
 
+from fuser.ir.four_bits import one_by_one
+
 ROWS, COLUMNS = 5, 33
 FIXED = (
-    *("gelu", "permute", float8_cases.BLOCKS.name),
+    *("gelu", "permute", float8_cases.BLOCKS.name, float8_cases.NVFP4.name),
     *(*batch_norm_cases.SMALL, *shift_cases.SMALL, *pair_cases.SMALL, *turned_cases.SMALL),
 )
 """Kinds that not every shape has."""
@@ -65,7 +67,11 @@ def test_the_definition_computes_what_torch_does(case: Case) -> None:
     loose = {torch.float32: 1e-4, torch.bfloat16: 0.03}[case.dtype]
     for ours, theirs in zip(made, written, strict=True):
         near = loose + 2 * FLOAT8 if ours.dtype is torch.float8_e4m3fn else loose
-        torch.testing.assert_close(ours.float(), theirs.float(), rtol=near, atol=near)
+        if ours.dtype is torch.float4_e2m1fn_x2:  # what lies between two may be either
+            apart = one_by_one(ours).float() != one_by_one(theirs).float()
+            assert apart.float().mean() < loose
+        else:
+            torch.testing.assert_close(ours.float(), theirs.float(), rtol=near, atol=near)
 
 
 @pytest.mark.parametrize("case", [*SMALL, *ODD], ids=str)
@@ -86,7 +92,7 @@ def test_every_peer_computes_the_same(case: Case) -> None:
     only_cuda = "_fused_rms_norm_backward"
     assert peers.keys() - kept.keys() <= {only_cuda}, notes
     most = {torch.float32: 2e-5, torch.bfloat16: 0.05}[case.dtype]
-    most += FLOAT8 if torch.float8_e4m3fn in case.kind.made else 0
+    most += case.kind.rounding
     assert case.kind.drawn or max(errors.values()) < most
 
 

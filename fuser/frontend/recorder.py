@@ -169,7 +169,7 @@ class Recorder:
         return self._own(operation, given)
 
     def held(self, operation: str, argument: str, given: object) -> Value:
-        """A tensor, whose 4-bit floats lie in pairs if they do already. Raises what `tensor` does."""
+        """A tensor; its 4-bit floats lie in pairs if they do already. Raises what `tensor` does."""
         if not isinstance(given, Tensor):
             raise wrong_type(operation, argument, "a tensor of the definition", given)
         return self._checked(operation, given)

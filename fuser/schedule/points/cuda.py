@@ -18,7 +18,7 @@ from fuser.schedule.indices.width import index_dtype
 from fuser.schedule.points.carried import Lane, carry
 from fuser.schedule.points.common import scalar_nodes, with_lanes
 from fuser.schedule.points.interleave import together
-from fuser.schedule.points.runs import Runs, are_neighbours, load_run, run_lanes, runs_of, store_run
+from fuser.schedule.points.runs import Runs, are_neighbours, run_lanes, runs_of
 from fuser.schedule.points.short_rows_cuda import short_rows
 from fuser.schedule.points.tile_columns import with_columns
 from fuser.schedule.points.tiling import (
@@ -42,6 +42,7 @@ from fuser.schedule.tree.counts import ceil_div, point_count
 from fuser.schedule.tree.loop_nest import Launch, LoopNest
 from fuser.schedule.tree.loop_tree import Loop, Node
 from fuser.schedule.tree.names import kernel_name
+from fuser.schedule.tree.runs import load_run, store_run
 from fuser.schedule.tree.vectors import (
     aligned_lanes,
     step_along,

@@ -178,7 +178,7 @@ RowNode = (
 """What only kernels of rows and scatters have, but for the region of a processor's pieces."""
 
 RunNode = statements.LoadRun | statements.StoreRun
-"""What only kernels of points of a GPU have."""
+"""What only kernels of a GPU have."""
 
 Node = (
     statements.Load

@@ -3,12 +3,14 @@
 T0 = load 8 of bfloat16                         T0 = load 8 of bfloat16
 for each lane: T1 = float(T0)           ->      T0_maximum = the largest of T0, two at a time
                T2 = maximum(T2, T1)             T2 = maximum(T2, float(T0_maximum))
+
+What several loads of a point read beside each other is read as one run.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -17,15 +19,22 @@ from fuser.schedule.code.row_body import Fold, Sweep, names_in, nodes_read
 from fuser.schedule.indices.index import Axis, Index, lanes_of, of_axis
 from fuser.schedule.rows.vectors import Vectors, divided
 from fuser.schedule.tree.bindings import Binding
+from fuser.schedule.tree.buffers import Buffers
 from fuser.schedule.tree.expressions import Convert, Ref, convert
 from fuser.schedule.tree.folds import is_extreme
 from fuser.schedule.tree.loop_tree import Loop, Node
 from fuser.schedule.tree.names import joined_name
 from fuser.schedule.tree.row_statements import Accumulate, Combine, Keep, Kept
-from fuser.schedule.tree.statements import Load, Store
+from fuser.schedule.tree.runs import load_run, runs_among
+from fuser.schedule.tree.statements import Load, LoadRun, Store, reads_in
 from fuser.schedule.tree.vectors import FLOATS_OF_16, step_along, stores_of_lanes
 
 Moved = TypeVar("Moved", Load, Store)
+
+_MOST_OF_POINT = 4
+"""Elements of a run at one point."""
+_MOST_OF_THREAD = 64
+"""Bytes of a run that a thread reads at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +49,16 @@ class Neighbours:
 
 
 def neighbours(
-    sweep: Sweep, inner: Axis, lanes: int, vectors: Vectors | None, *, turned: bool = False
+    sweep: Sweep,
+    inner: Axis,
+    lanes: int,
+    vectors: Vectors | None,
+    *,
+    turned: bool = False,
+    runs: Sequence[LoadRun] = (),
 ) -> Neighbours:
     """A sweep at `lanes` points along `inner`, or if `turned`, along it from the last of them to
-    the first; memory is read in vectors if there are some."""
+    the first; memory is read in vectors if there are some, and what `runs` read by these."""
     lane, replaced = lanes_of(inner, lanes)
     to_first: dict[Axis, Index] = {}
     if turned:
@@ -52,21 +67,27 @@ def neighbours(
     each, first = replace_axes(sweep, replaced), replace_axes(sweep, to_first)
     same, moving = divided(sweep.code, inner, along=-1 if turned else 1)
     wide = [_widened(moved(node, to_first), vectors) for node in moving] if vectors else []
-    once = (*same, *wide)
-    names = {node.name for node in once}
+    names = {*(node.name for node in (*same, *wide)), *(name for run in runs for name in run.names)}
+    once = (*same, *wide, *runs)
     code = tuple(node for node in each.code if node.name not in names)
     return Neighbours(lane, once, dataclasses.replace(each, code=code), first)
 
 
 def in_lanes(
-    sweep: Sweep, accumulate: Callable[[Fold, Sweep], Accumulate], inner: Axis, vectors: Vectors
+    sweep: Sweep,
+    accumulate: Callable[[Fold, Sweep], Accumulate],
+    inner: Axis,
+    vectors: Vectors,
+    buffers: Buffers | None = None,
 ) -> tuple[Node, ...]:
-    """What a thread does at neighbouring points of a sweep, from one along `inner`."""
+    """What a thread does at neighbouring points of a sweep, from one along `inner`; where tensors
+    lie in `buffers`, runs of memory are read at once."""
     lanes = vectors.lanes
     if lanes == 1:
         folds = (accumulate(fold, sweep) for fold in sweep.folds)
         return (*sweep.code, *folds, *sweep.stores)
-    taken = neighbours(sweep, inner, lanes, vectors)
+    runs = _runs(sweep, inner, vectors, buffers) if buffers else []
+    taken = neighbours(sweep, inner, lanes, vectors, runs=runs)
     pairs = zip(sweep.stores, taken.each.stores, strict=True)
     single = [shifted for store, shifted in pairs if step_along(store.at, inner) != 1]
     wide = (_in_pieces(s, vectors) for s in sweep.stores if step_along(s.at, inner) == 1)
@@ -83,6 +104,16 @@ def in_lanes(
     within = (*code, *done)
     each = [Loop(taken.lane, Binding.LANES, within)] if within else []
     return (*taken.once, *joined, *arrays, *each, *stores)
+
+
+def _runs(sweep: Sweep, inner: Axis, vectors: Vectors, buffers: Buffers) -> list[LoadRun]:
+    """What a sweep reads in runs, where vectors are whole and begin at multiples of their lanes."""
+    if vectors.peel or not vectors.whole:
+        return []
+    found = runs_among(buffers, reads_in(sweep.code), inner, _MOST_OF_POINT)
+    lanes = vectors.lanes
+    short = (run for run in found if run.point_bytes * lanes <= _MOST_OF_THREAD)
+    return [load_run(buffers, run, inner, lanes) for run in short]
 
 
 def _extremes_of_narrow(taken: Neighbours) -> dict[Fold, Combine]:

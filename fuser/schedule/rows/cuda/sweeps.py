@@ -96,7 +96,8 @@ class TeamSweeps:
         outer, shared, inner = self._divided(sweep)
         vectors = Vectors() if inner else self._vectors(sweep, shared)
         *rest, last = shared
-        inside = nested(inner, Binding.SERIAL, in_lanes(sweep, self._accumulate, last, vectors))
+        points = in_lanes(sweep, self._accumulate, last, vectors, self._work.buffers)
+        inside = nested(inner, Binding.SERIAL, points)
         of_thread = vectors.lanes, self._rounds(sweep, last, vectors)
         loop = Loop(last, Binding.TEAM, inside, *of_thread, vectors.whole, vectors.peel)
         inside = nested(rest, Binding.TEAM, (loop,))
