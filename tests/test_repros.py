@@ -94,6 +94,15 @@ def test_a_norm_that_ends_in_8_bits_is_one_kernel(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_a_quantization_to_4_bits_is_one_kernel(target: str) -> None:
+    done = run("nvfp4.py", "--size", "small", "--target", target, "--rounds", "1")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "checked" in done.stdout
+    assert "total: 1 kernel(s), 0 alias(es), 0 torch call(s)" in done.stdout
+    assert "total: 1 kernel(s), 0 alias(es), 1 torch call(s)" in done.stdout
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
 def test_dropout_keeps_a_seed_instead_of_a_mask(target: str) -> None:
     size = "8" if target == "emulator" else "small"
     done = run("dropout_layernorm.py", "--size", size, "--target", target, "--rounds", "1")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
 
 import pytest
 import torch
 
-from fuser import FusionDefinition
+from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
+from fuser.ir.interpret import interpret
+from fuser.runtime.backend import EmulatorBackend
+from fuser.runtime.emulator import ThreadOrder
 from fuser.schedule.code.row_body import Fold, RowBody, Sweep
 from fuser.schedule.code.row_slots import row_partial
 from fuser.schedule.indices.index import ZERO, Axis
@@ -126,3 +131,32 @@ def test_accesses_that_are_not_aligned_are_made_in_pieces() -> None:
     nodes = in_lanes(sweep, accumulate, inner, Vectors(4, pieces=accesses))
     moved = [node for node in nodes if isinstance(node, Load | Store)]
     assert [(type(node), node.piece) for node in moved] == [(Load, 2), (Store, 2)]
+
+
+def of_turns(step: int, fd: FusionDefinition, x: Handle) -> Handle:
+    """The largest sum of a row's elements that are read by `step` operations in turn."""
+    groups = fd.ops.reshape(x, [fd.ops.size(x, 0), -1, step])
+    turns = [fd.ops.cast(fd.ops.select(groups, n, 2), DataType.Float) for n in range(step)]
+    total = functools.reduce(operator.add, turns)
+    return fd.ops.cast(total - fd.ops.max(total, [1], keepdim=True), DataType.Float)
+
+
+@pytest.mark.parametrize("columns", [64, 4096, 66])
+@pytest.mark.parametrize("step", [2, 3, 4])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("order", ThreadOrder)
+def test_what_loads_read_in_turn_is_read_at_once(
+    order: ThreadOrder,
+    dtype: torch.dtype,
+    step: int,
+    columns: int,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    x = torch.randn(5, columns * step, generator=torch.Generator().manual_seed(1)).to(dtype)
+    with FusionDefinition() as fd:
+        fd.add_output(of_turns(step, fd, fd.from_pytorch(x)))
+    (kernel,) = fd.plan([x], target="cuda:sm_90").kernels
+    assert ("load_run" in kernel.source) == (columns != 66)  # of which lanes are not whole
+    monkeypatch.setattr(EmulatorBackend, "order", order)
+    (got,) = fd.execute([x], target="emulator")
+    torch.testing.assert_close(got, interpret(fd.fusion, [x])[0], rtol=1e-6, atol=1e-6)
