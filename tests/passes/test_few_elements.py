@@ -14,6 +14,7 @@ from fuser.ir.nodes import Fusion, Reduce
 from fuser.passes.dead_code import remove_dead_code
 from fuser.passes.few_elements import MOST_APART, fold_few_elements
 from fuser.passes.lower_reductions import lower_reductions
+from tests.row_functions import log_sum_of_columns
 from tests.segmented import concrete
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int32, torch.bool)
@@ -173,11 +174,6 @@ def test_rows_of_the_rest_are_along_another_dimension() -> None:
 # -- what was put side by side -------------------------------------------------------------------
 
 
-def log_sum(fd: FusionDefinition, x: Handle) -> Handle:
-    largest = fd.ops.max(x, [0], keepdim=True)
-    return fd.ops.log(fd.ops.sum(fd.ops.exp(x - largest), [0], keepdim=True)) + largest
-
-
 Fold = Callable[[FusionDefinition, Handle], Handle]
 STACKED: dict[str, Fold] = {
     "sum": lambda fd, x: fd.ops.sum(x, [0]),
@@ -185,7 +181,7 @@ STACKED: dict[str, Fold] = {
     "product": lambda fd, x: fd.ops.prod(x, [0]),
     "extreme": lambda fd, x: fd.ops.neg(fd.ops.max(x, [0])),
     "smallest": lambda fd, x: fd.ops.neg(fd.ops.min(x, [0], keepdim=True)),
-    "logarithm of powers": log_sum,
+    "logarithm of powers": log_sum_of_columns,
 }
 
 
