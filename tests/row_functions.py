@@ -10,9 +10,16 @@ from fuser.frontend.handles import Handle
 Dims = int | Sequence[int]
 
 
+def powers(fd: FusionDefinition, x: Handle, dims: Dims = -1) -> tuple[Handle, Handle, Handle]:
+    """The largest of each row, e to the differences from it, and their sum."""
+    largest = fd.ops.max(x, dims, keepdim=True)
+    made = fd.ops.exp(x - largest)
+    return largest, made, fd.ops.sum(made, dims, keepdim=True)
+
+
 def softmax(fd: FusionDefinition, x: Handle, dims: Dims = -1) -> Handle:
-    powers = fd.ops.exp(x - fd.ops.max(x, dims, keepdim=True))
-    return powers / fd.ops.sum(powers, dims, keepdim=True)
+    _, made, total = powers(fd, x, dims)
+    return made / total
 
 
 def softmax_of_columns(fd: FusionDefinition, x: Handle) -> Handle:
@@ -26,8 +33,8 @@ def log_softmax(fd: FusionDefinition, x: Handle, dims: Dims = -1) -> Handle:
 
 def log_sum_of_columns(fd: FusionDefinition, x: Handle) -> Handle:
     """The logarithm of the sum of each column's powers."""
-    largest = fd.ops.max(x, [0], keepdim=True)
-    return fd.ops.log(fd.ops.sum(fd.ops.exp(x - largest), [0], keepdim=True)) + largest
+    largest, _, total = powers(fd, x, 0)
+    return fd.ops.log(total) + largest
 
 
 def layernorm(fd: FusionDefinition, x: Handle, dims: Dims = -1) -> Handle:

@@ -10,10 +10,11 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import Fusion, Reduce
+from fuser.ir.nodes import Fusion
 from fuser.passes.dead_code import remove_dead_code
 from fuser.passes.few_elements import MOST_APART, fold_few_elements
 from fuser.passes.lower_reductions import lower_reductions
+from tests.passes.rewriting import folds
 from tests.row_functions import log_sum_of_columns
 from tests.segmented import concrete
 
@@ -24,10 +25,6 @@ def lowered(fd: FusionDefinition, *inputs: torch.Tensor) -> tuple[Fusion, Fusion
     """The definition before and after the pass."""
     before = remove_dead_code(lower_reductions(concrete(fd.fusion, list(inputs))))
     return before, fold_few_elements(before)
-
-
-def folds(fusion: Fusion) -> list[str]:
-    return [s.op.op for s in fusion.statements if isinstance(s.op, Reduce)]
 
 
 @pytest.mark.parametrize("keepdim", [False, True])
