@@ -10,6 +10,7 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.ir.dtypes import from_torch
+from tests.row_functions import log_softmax, normalized, softmax
 
 Made = Handle | tuple[Handle, ...]
 
@@ -81,28 +82,12 @@ def _shift_backward(fd: FusionDefinition, gradient: Handle) -> Handle:
     return fd.ops.reshape(fd.ops.pad(x, [0, 0, 1, 0]), [4, 16, 512, 1024])
 
 
-def softmax(fd: FusionDefinition, x: Handle) -> Handle:
-    e = fd.ops.exp(x - fd.ops.max(x, [1], keepdim=True))
-    return e / fd.ops.sum(e, [1], keepdim=True)
-
-
-def log_softmax(fd: FusionDefinition, x: Handle) -> Handle:
-    moved = x - fd.ops.max(x, [1], keepdim=True)
-    return moved - fd.ops.log(fd.ops.sum(fd.ops.exp(moved), [1], keepdim=True))
-
-
 def _softmax_backward(fd: FusionDefinition, g: Handle, y: Handle) -> Handle:
     return (g - fd.ops.sum(g * y, [1], keepdim=True)) * y
 
 
-def _normal(fd: FusionDefinition, x: Handle) -> tuple[Handle, Handle]:
-    variance, mean = fd.ops.var_mean(x, [1], correction=0, keepdim=True)
-    scale = fd.ops.rsqrt(variance + 1e-5)
-    return (x - mean) * scale, scale
-
-
 def layernorm(fd: FusionDefinition, x: Handle, w: Handle, b: Handle) -> Handle:
-    return _normal(fd, x)[0] * w + b
+    return normalized(fd, x)[0] * w + b
 
 
 def _add_layernorm(fd: FusionDefinition, x: Handle, r: Handle, w: Handle, b: Handle) -> Made:
@@ -111,7 +96,7 @@ def _add_layernorm(fd: FusionDefinition, x: Handle, r: Handle, w: Handle, b: Han
 
 
 def _layernorm_backward(fd: FusionDefinition, g: Handle, x: Handle, w: Handle) -> Made:
-    normal, scale = _normal(fd, x)
+    normal, scale = normalized(fd, x)
     gw = g * w
     along = fd.ops.mean(gw * normal, [1], keepdim=True)
     dx = (gw - fd.ops.mean(gw, [1], keepdim=True) - normal * along) * scale
@@ -132,7 +117,7 @@ def _rmsnorm_backward(fd: FusionDefinition, g: Handle, x: Handle, w: Handle) -> 
 def cross_entropy(fd: FusionDefinition, x: Handle, labels: Handle) -> Handle:
     """The mean loss."""
     at = fd.ops.broadcast_in_dim(labels, [*labels.shape(), 1], [0])
-    return -fd.ops.mean(fd.ops.take_along_axis(log_softmax(fd, x), at, 1), [0, 1])
+    return -fd.ops.mean(fd.ops.take_along_axis(log_softmax(fd, x, 1), at, 1), [0, 1])
 
 
 def _cross_entropy_backward(fd: FusionDefinition, x: Handle, labels: Handle) -> Handle:
@@ -141,7 +126,7 @@ def _cross_entropy_backward(fd: FusionDefinition, x: Handle, labels: Handle) -> 
     places = fd.ops.broadcast_in_dim(fd.ops.iota(columns, 0, 1, DataType.Int), [rows, columns], [1])
     at = fd.ops.broadcast_in_dim(labels, [rows, columns], [0])
     hit = fd.ops.cast(fd.ops.eq(places, at), DataType.Float)
-    return (softmax(fd, x) - hit) / fd.ops.cast(rows, DataType.Float)
+    return (softmax(fd, x, 1) - hit) / fd.ops.cast(rows, DataType.Float)
 
 
 def _cross_entropy_both(fd: FusionDefinition, x: Handle, labels: Handle) -> Made:

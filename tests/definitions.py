@@ -7,10 +7,11 @@ agrees(fd, [x], "emulator")
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
-from fuser import FusionDefinition
+from fuser import DataType, FusionDefinition
 from fuser.codegen import KernelSource
 from fuser.frontend.handles import Handle
 from fuser.ir.dtypes import from_torch
@@ -33,6 +34,15 @@ def defined(define: Define, *inputs: torch.Tensor | float) -> FusionDefinition:
         made = define(fd, *handles)
         for out in [made] if isinstance(made, Handle) else made:
             fd.add_output(out)
+    return fd
+
+
+def built(text: str) -> FusionDefinition:
+    """The definition that a printed one, its function `nvfuser_fusion`, builds."""
+    names: dict[str, Any] = {"FusionDefinition": FusionDefinition, "DataType": DataType}
+    exec(text, names)
+    with FusionDefinition() as fd:
+        names["nvfuser_fusion"](fd)
     return fd
 
 

@@ -13,6 +13,7 @@ import torch
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from tests.definitions import Define, defined
+from tests.row_functions import log_softmax, normalized, softmax
 
 Tensors = list[torch.Tensor]
 
@@ -49,20 +50,10 @@ def random(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     return torch.randint(-8, 9, shape).to(dtype)
 
 
-def _softmax(fd: FusionDefinition, x: Handle, dim: int) -> Handle:
-    e = fd.ops.exp(x - fd.ops.max(x, dims=[dim], keepdim=True))
-    return e / fd.ops.sum(e, dims=[dim], keepdim=True)
-
-
 def _repeated(fd: FusionDefinition, x: Handle) -> Handle:
     """Every row three times: its last sweep is over one more axis than those before."""
-    thrice = fd.ops.expand(fd.ops.broadcast(_softmax(fd, x, 1), [False, True, False]), [-1, 3, -1])
+    thrice = fd.ops.expand(fd.ops.broadcast(softmax(fd, x, 1), [False, True, False]), [-1, 3, -1])
     return thrice * 1.5
-
-
-def _log_softmax(fd: FusionDefinition, x: Handle) -> Handle:
-    moved = x - fd.ops.max(x, dims=[1], keepdim=True)
-    return moved - fd.ops.log(fd.ops.sum(fd.ops.exp(moved), dims=[1], keepdim=True))
 
 
 def _cross_entropy(fd: FusionDefinition, x: Handle, labels: Handle) -> tuple[Handle, ...]:
@@ -70,7 +61,7 @@ def _cross_entropy(fd: FusionDefinition, x: Handle, labels: Handle) -> tuple[Han
     kept = fd.ops.ne(labels, -100)
     safe = fd.ops.where(kept, labels, 0)
     at = fd.ops.broadcast_in_dim(safe, [*safe.shape(), 1], [0])
-    losses = fd.ops.squeeze(fd.ops.take_along_axis(_log_softmax(fd, x), at, 1), dims=[1])
+    losses = fd.ops.squeeze(fd.ops.take_along_axis(log_softmax(fd, x, 1), at, 1), dims=[1])
     total = fd.ops.sum(fd.ops.where(kept, -losses, 0.0), dims=[0])
     count = fd.ops.sum(fd.ops.cast(kept, x.dtype()), dims=[0])
     return total / count, losses
@@ -86,7 +77,7 @@ def _pixel_loss(fd: FusionDefinition, x: Handle, labels: Handle) -> tuple[Handle
     """The cross entropy of classes along the second dimension, and its largest part."""
     images, _, *pixels = x.shape()
     at = fd.ops.broadcast_in_dim(labels, [images, 1, *pixels], [0, 2, 3])
-    losses = -fd.ops.take_along_axis(_log_softmax(fd, x), at, 1)
+    losses = -fd.ops.take_along_axis(log_softmax(fd, x, 1), at, 1)
     return fd.ops.mean(losses, dims=[0, 1, 2, 3]), fd.ops.max(losses), losses
 
 
@@ -101,20 +92,14 @@ def _column_extremes(fd: FusionDefinition, x: Handle) -> tuple[Handle, ...]:
     return fd.ops.max(above), fd.ops.max(least, dims=[0]), fd.ops.any(fd.ops.gt(above, 3.0))
 
 
-def _normalized(fd: FusionDefinition, x: Handle) -> tuple[Handle, Handle]:
-    variance, mean = fd.ops.var_mean(x, dims=[1], correction=0, keepdim=True)
-    scale = fd.ops.rsqrt(variance + 1e-5)
-    return (x - mean) * scale, scale
-
-
 def _layernorm(fd: FusionDefinition, x: Handle, w: Handle, b: Handle) -> Handle:
-    return _normalized(fd, x)[0] * w + b
+    return normalized(fd, x, 1)[0] * w + b
 
 
 def _layernorm_backward(
     fd: FusionDefinition, g: Handle, x: Handle, w: Handle
 ) -> tuple[Handle, ...]:
-    normal, scale = _normalized(fd, x)
+    normal, scale = normalized(fd, x, 1)
     gw = g * w
     mean = fd.ops.mean(gw, dims=[1], keepdim=True)
     along = fd.ops.mean(gw * normal, dims=[1], keepdim=True)
@@ -205,10 +190,10 @@ def _permuted(n: int, dtype: torch.dtype) -> Tensors:
 
 
 CASES = (
-    RowCase("softmax", lambda fd, x: _softmax(fd, x, 1), numbers(9, -1)),
-    RowCase("many rows", lambda fd, x: _softmax(fd, x, 1), numbers(1100, -1)),
-    RowCase("softmax of columns", lambda fd, x: _softmax(fd, x, 0), numbers(-1, 37)),
-    RowCase("batches of columns", lambda fd, x: _softmax(fd, x, 1), numbers(3, -1, 18)),
+    RowCase("softmax", lambda fd, x: softmax(fd, x, 1), numbers(9, -1)),
+    RowCase("many rows", lambda fd, x: softmax(fd, x, 1), numbers(1100, -1)),
+    RowCase("softmax of columns", lambda fd, x: softmax(fd, x, 0), numbers(-1, 37)),
+    RowCase("batches of columns", lambda fd, x: softmax(fd, x, 1), numbers(3, -1, 18)),
     RowCase("cross entropy of pixels", _pixel_loss, _labelled_pixels),
     RowCase("extremes of columns", _column_extremes, numbers(3, -1, 45)),
     RowCase("softmax three times", _repeated, numbers(9, -1)),
@@ -238,7 +223,7 @@ CASES = (
     RowCase("folds along many dimensions", _mixed_slots, numbers(4, 3, 6, -1)),
     RowCase(
         "permuted",
-        lambda fd, x, y: _softmax(fd, x + y, 2) + fd.ops.sum(x, dims=[2], keepdim=True),
+        lambda fd, x, y: softmax(fd, x + y, 2) + fd.ops.sum(x, dims=[2], keepdim=True),
         _permuted,
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -49,20 +50,25 @@ def test_files_that_are_named_exist() -> None:
     assert [name for name in named if not any(path.endswith(f"/{name}") for path in there)] == []
 
 
-def test_the_table_of_printers_is_complete() -> None:
-    table = dict(
-        re.findall(r"^\| `(\w+(?:Kernel|Printer))` \| `(\w+\.py)` \|", TEXT, flags=re.MULTILINE)
-    )
+def test_the_ranks_are_those_that_are_checked() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    ranks = [name.removeprefix("fuser.") for name in contracts["contracts"][0]["layers"]]
+    (listed,) = re.findall(r"^    \w+ < [\w <\n]+ < \w+$", DESIGN, flags=re.MULTILINE)
+    assert listed.replace("<", " ").split() == ranks[::-1]
+
+
+def test_the_tables_of_printers_are_complete() -> None:
+    files = {str(path.relative_to(CODEGEN)): path.read_text() for path in CODEGEN.rglob("*.py")}
     classes = {
-        name: path.name
-        for path in CODEGEN.glob("*.py")
-        for name in re.findall(
-            r"^class (\w+(?:Kernel|Printer))\(", path.read_text(), flags=re.MULTILINE
-        )
+        name: file
+        for file, text in files.items()
+        for name in re.findall(r"(?m)^class (\w+(?:Kernel|Printer))\(", text)
     }
-    assert table == classes
-    modules = set(re.findall(r"^\| `(c\w+\.py)` \|", TEXT, flags=re.MULTILINE))
-    assert modules == {path.name for path in CODEGEN.glob("c*_*.py")} - set(classes.values())
+    named = re.findall(r"(?m)^\| `(\w+(?:Kernel|Printer))` \| `([\w/]+\.py)` \|", TEXT)
+    assert dict(named) == classes
+    modules = set(re.findall(r"(?m)^\| `((?:cpu|cuda)/\w+\.py)` \|", TEXT))
+    of_targets = {file for file in files if "/" in file and not file.endswith("__init__.py")}
+    assert modules == of_targets - set(classes.values())
 
 
 def test_numbers_of_the_mappings_are_those_of_the_parameters() -> None:

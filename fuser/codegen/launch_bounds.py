@@ -19,7 +19,7 @@ _LEAST_THREADS = 96
 """Of a block, as far as that counts: a multiprocessor runs no more blocks of fewer."""
 
 
-def launch_bounds(threads: int, blocks: int | None = None) -> str:
+def launch_bounds(threads: int, blocks: int | None) -> str:
     """`threads` a block, and how many `blocks` are to run at once, if ptxas is not to choose."""
     bounds = [threads] if blocks is None else [threads, blocks]
     return f"__launch_bounds__({', '.join(map(str, bounds))})"

@@ -60,12 +60,10 @@ def _moves(statement: Statement, zeros: AbstractSet[Value]) -> bool:
             moved = (op.arg, op.fill)
         case Cat():
             moved = op.args
-        case Gather() | StrideOrder():
-            moved = (op.arg,)
         case CheckIndex():
             return True
-        case _:
-            if not isinstance(op, MetadataOperation):
-                return statement.outs[0] in zeros
+        case _ if isinstance(op, MetadataOperation | Gather | StrideOrder):
             moved = (op.arg,)
+        case _:
+            return statement.outs[0] in zeros
     return all(value in zeros or value.dtype is statement.out.dtype for value in moved)

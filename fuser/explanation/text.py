@@ -15,7 +15,7 @@ from fuser.explanation.words import (
     tidy,
     traffic_words,
 )
-from fuser.runtime.plans.plan import KernelStep, Plan, read_words
+from fuser.runtime.plans.plan import KernelStep, read_words
 from fuser.segmenter import byte_count
 
 WIDTH = 100
@@ -65,7 +65,7 @@ def _partition(part: Partition) -> list[str]:
     lines += [f"  {line}" for line in str(part.plan).splitlines()]
     lines += _wrapped(traffic_words(part.traffic), 2)
     for number, kernel in enumerate(part.plan.kernels):
-        lines += _kernel(part, part.plan, number, kernel)
+        lines += _kernel(part, number, kernel)
     lines += [f"  torch runs {step.name}: {step.reason}" for step in part.plan.externs]
     others = [line for line in part.plan.log if not line.startswith(MERGE)]
     if others:
@@ -73,7 +73,7 @@ def _partition(part: Partition) -> list[str]:
     return lines
 
 
-def _kernel(part: Partition, plan: Plan, number: int, kernel: KernelStep) -> list[str]:
+def _kernel(part: Partition, number: int, kernel: KernelStep) -> list[str]:
     moved = f"reads {read_words(kernel)}, writes {byte_count(kernel.bytes_written)}"
     lines = _wrapped(f"kernel {kernel.name}, {launch_words(kernel)}: {moved}", 2)
     if kernel.mapping:

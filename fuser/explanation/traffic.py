@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from fuser.ir.nodes import Cast, CheckIndex, Fusion, Statement, Value, operands
-from fuser.ir.strided import is_metadata
+from fuser.ir.nodes import Cast, CheckIndex, Fusion, MetadataOperation, Statement, Value, operands
 from fuser.runtime.plans.plan import Plan
 from fuser.segmenter import (
     SegmentedFusion,
@@ -71,7 +70,7 @@ def _bytes_least(segmented: SegmentedFusion) -> int:
 
 def _is_free(statement: Statement) -> bool:
     """Whether a statement is no kernel of its own: metadata, and checks, which torch has too."""
-    return is_metadata(statement.op) or isinstance(statement.op, CheckIndex)
+    return isinstance(statement.op, MetadataOperation | CheckIndex)
 
 
 def _converts_only(

@@ -90,9 +90,7 @@ def check_range(operation: str, index: torch.Tensor, size: int, *, wraps: bool =
         raise index_error(operation, high, size, wraps=wraps)
 
 
-def index_error(
-    operation: str, index: int, size: int, *, wraps: bool = False
-) -> IndexOutOfRangeError:
+def index_error(operation: str, index: int, size: int, *, wraps: bool) -> IndexOutOfRangeError:
     """The error for an index into a dimension of `size`."""
     lowest = -size if wraps else 0
     allowed = f"{lowest} to {size - 1}" if size else "none, the dimension is empty"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeGuard
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import (
@@ -105,11 +104,6 @@ def ranks(shape: Sequence[int], strides: Sequence[int]) -> Order:
     rank = len(shape)
     slowest_first = sorted(range(rank), key=lambda dim: (-strides[dim], shape[dim] == 1, dim))
     return tuple(rank - 1 - slowest_first.index(dim) for dim in range(rank))
-
-
-def is_metadata(op: object) -> TypeGuard[MetadataOperation]:
-    """Whether an operation only relabels elements, so that it may cost nothing."""
-    return isinstance(op, MetadataOperation)
 
 
 def alias(op: MetadataOperation, memory: Strided, shape: tuple[int, ...]) -> Strided | None:

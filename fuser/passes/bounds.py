@@ -19,28 +19,22 @@ import torch
 from fuser.ir.dtypes import Category, DataType
 from fuser.ir.infer import signature
 from fuser.ir.nodes import (
-    Broadcast,
     Cast,
     Cat,
     Constant,
-    Expand,
     Extern,
-    Flip,
     Full,
     Gather,
     Iota,
+    MetadataOperation,
     Operation,
     Pad,
-    Permute,
     Pointwise,
     Reduce,
     Scan,
-    Slice,
-    Squeeze,
     Statement,
     StrideOrder,
     Value,
-    View,
 )
 from fuser.ir.pointwise import EXACT_ROWS
 from fuser.passes.intervals import Bounds, at_corners, joined, of_operation
@@ -99,7 +93,7 @@ class KnownBounds:
                 return _places(shape, dim)
             case Extern("topk", (Value(shape=shape),), (_, int(dim), *_)) if number == 1:
                 return _places(shape, dim)
-            case _ if isinstance(op, _CHOOSES):
+            case _ if isinstance(op, MetadataOperation | StrideOrder | Gather):
                 return self.of(op.arg)
             case _:
                 return None
@@ -152,10 +146,6 @@ class KnownBounds:
             one = arg if isinstance(op, Scan) else Bounds(0, 0)
             return _held(Bounds(arg.low * count, arg.high * count).joined(one), dtype)
         return None
-
-
-_CHOOSES = View | Permute | Broadcast | Expand | Squeeze | Slice | Flip | StrideOrder | Gather
-"""Operations of which each element is one of the operand's."""
 
 
 def _places(shape: tuple[int, ...], dim: int) -> Bounds:

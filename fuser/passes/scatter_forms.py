@@ -25,6 +25,7 @@ from fuser.ir.nodes import (
     CheckIndex,
     Extern,
     Fusion,
+    MetadataOperation,
     Operation,
     Pointwise,
     Random,
@@ -35,7 +36,6 @@ from fuser.ir.nodes import (
     Value,
 )
 from fuser.ir.scatter import sum_type
-from fuser.ir.strided import is_metadata
 from fuser.ir.varying import varying_dims
 
 LEAST_COLUMNS, MOST_COLUMNS = 16, 1 << 14
@@ -143,7 +143,7 @@ class _Choice:
         made = self._definitions.get(op.arg)
         if made is None or len(made.outs) > 1 or op.arg in self._fusion.output_values:
             return False
-        if is_metadata(made.op) or isinstance(made.op, CheckIndex | Random | Scan | Extern):
+        if isinstance(made.op, MetadataOperation | CheckIndex | Random | Scan | Extern):
             return False
         if isinstance(made.op, Scatter) and self._form(made.op) is not ScatterForm.IN_PLACE:
             return False

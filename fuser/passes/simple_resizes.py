@@ -81,7 +81,7 @@ class _Simplifier:
             case Slice():
                 made = emit.producer(op.arg)
                 whole = made if isinstance(made, Cat) else self._cats.get(op.arg)
-                return None if whole is None else _part(op, whole, emit)
+                return None if whole is None else _part(op, whole)
             case _:
                 return None
 
@@ -125,7 +125,7 @@ def _seen_before(op: View, out: Value, emit: Emitter) -> Value | None:
     return made.arg if isinstance(made, View) and made.arg.shape == out.shape else None
 
 
-def _part(op: Slice, whole: Cat, emit: Emitter) -> Operation | Value | None:
+def _part(op: Slice, whole: Cat) -> Slice | None:
     """A slice of one part of a concatenation."""
     dim = whole.dim
     starts = list(map(min, static(op.starts), op.arg.shape))

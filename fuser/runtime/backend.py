@@ -64,7 +64,7 @@ class Backend(ABC):
         self,
         segmented: SegmentedFusion,
         alignments: Alignments,
-        sharing: Collection[Value] = (),
+        sharing: Collection[Value],
         *,
         any_size: bool = True,
     ) -> None:
@@ -256,9 +256,9 @@ def backend_for(
     target: TargetName,
     segmented: SegmentedFusion,
     alignments: Alignments,
-    sharing: Collection[Value] = (),
+    sharing: Collection[Value],
     *,
-    any_size: bool = True,
+    any_size: bool,
 ) -> Backend:
     """The backend of a target. `sharing` are the inputs that overlap another one in memory; of
     `any_size`, kernels fit other sizes as well where they can."""

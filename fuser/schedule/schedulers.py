@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from enum import Enum
 
-from fuser.ir.nodes import Cat, CheckIndex, Gather, Operation, Pad, Reduce, Scan, Scatter, operands
+from fuser.ir.nodes import (
+    Cat,
+    CheckIndex,
+    Gather,
+    MetadataOperation,
+    Operation,
+    Pad,
+    Reduce,
+    Scan,
+    Scatter,
+    operands,
+)
 from fuser.ir.pointwise import FOLDS
-from fuser.ir.strided import is_metadata
 from fuser.segmenter import Segment
 from fuser.segmenter.graph import POINT_OPERATIONS
 
@@ -39,7 +49,7 @@ def scheduler_of(segment: Segment) -> Scheduler | None:
 
 
 def _is_pointwise(op: Operation) -> bool:
-    return isinstance(op, POINT_OPERATIONS) or is_metadata(op)
+    return isinstance(op, POINT_OPERATIONS | MetadataOperation)
 
 
 def _is_scatter(op: Operation) -> bool:

@@ -14,12 +14,9 @@ would make them so is noted as read out of place. Dimensions of size 1 have no a
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 from typing import assert_never
-
-import networkx as nx
 
 from fuser.ir.nodes import (
     Broadcast,
@@ -66,8 +63,6 @@ class Atoms:
         self._table = AtomTable()
         self._dims: dict[Value, tuple[Dimension, ...]] = {}
         self._misplaced: dict[tuple[Value, Value], tuple[int, ...]] = {}
-        self._shifted: list[tuple[Dimension, Dimension]] = []
-        """Pairs of dimensions one of which has elements of the other, at other places."""
         self._sets: dict[Value, AtomSet] = {}
         for value in fusion.inputs:
             self._dims[value] = tuple(map(self._fresh, value.shape))
@@ -102,19 +97,6 @@ class Atoms:
     def misplaced(self, reader: Value, operand: Value) -> AtomSet:
         """Atoms of `operand` at which what makes `reader` reads it elsewhere than it computes."""
         return frozenset(self._table.leaves(self._misplaced.get((reader, operand), ())))
-
-    def lines(self) -> dict[int, int]:
-        """By atom: a number that it has in common with the atoms it is shifted against by slices,
-        flips, pads and concatenations, however many lie between. Others have none."""
-        if not self._shifted:
-            return {}
-        shifts: nx.Graph[int] = nx.Graph()
-        for one, other in self._shifted:
-            atoms = self._leaves((*one, *other))
-            shifts.add_nodes_from(atoms)
-            shifts.add_edges_from(itertools.pairwise(atoms))
-        found = enumerate(nx.connected_components(shifts))
-        return {atom: number for number, atoms in found for atom in atoms}
 
     def match(self, one: Value, other: Value) -> None:
         """Let two tensors of one shape, which nothing relates, be walked together."""
@@ -219,7 +201,6 @@ class Atoms:
         for dim in dims:
             self._note(out, arg, result[dim])
             result[dim] = self._fresh(out.shape[dim])
-            self._shifted.append((self._dims[arg][dim], result[dim]))
         return tuple(result)
 
     def _concatenated(self, op: Cat, out: Value) -> tuple[Dimension, ...]:
@@ -228,9 +209,7 @@ class Atoms:
         for arg, dims in parts:
             self._note(out, arg, dims[op.dim])
             dims[op.dim] = ()
-        joined = self._joined(out, parts)
-        self._shifted += [(self._dims[arg][op.dim], joined[op.dim]) for arg in op.args]
-        return joined
+        return self._joined(out, parts)
 
     def _gathered(self, op: Gather, out: Value) -> tuple[Dimension, ...]:
         data = list(self._dims[op.arg])

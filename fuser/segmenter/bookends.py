@@ -16,6 +16,7 @@ from fuser.ir.nodes import (
     Extern,
     Flip,
     Fusion,
+    MetadataOperation,
     Pad,
     Permute,
     Scan,
@@ -31,7 +32,6 @@ from fuser.ir.strided import (
     alias,
     dense,
     eager_memory,
-    is_metadata,
     order_of,
     ranks,
 )
@@ -65,7 +65,7 @@ def input_aliases(
     log: list[str] = []
     for statement in fusion.statements:
         op = statement.op
-        if not is_metadata(op) or op.arg not in placed:
+        if not isinstance(op, MetadataOperation) or op.arg not in placed:
             continue
         out = statement.out
         lies = alias(op, placed[op.arg], out.shape)
@@ -148,7 +148,7 @@ def output_chains(
         while True:
             statement = definitions[root]
             op = statement.op
-            if not is_metadata(op) or op.arg in placed:
+            if not isinstance(op, MetadataOperation) or op.arg in placed:
                 break
             if isinstance(op, Flip) or (
                 isinstance(op, Slice) and not _is_stored(op.arg, ends, definitions)
@@ -167,7 +167,7 @@ def _is_stored(
     """Whether a value is needed, or an alias of one that is."""
     while value not in needed:
         op = definitions[value].op if value in definitions else None
-        if op is None or not is_metadata(op) or isinstance(op, Flip):
+        if not isinstance(op, MetadataOperation) or isinstance(op, Flip):
             return False
         value = op.arg
     return True
@@ -243,7 +243,7 @@ def _follow(chain: Chain, memory: Strided) -> dict[Value, Strided] | None:
     lies = {chain.root: memory}
     for statement in chain.statements:
         op = statement.op
-        assert is_metadata(op), op
+        assert isinstance(op, MetadataOperation), op
         found = alias(op, lies[op.arg], statement.out.shape)
         if found is None:
             return None
@@ -256,7 +256,7 @@ def _wanted_order(chain: Chain, end_order: Order) -> Order:
     order = end_order
     for statement in reversed(chain.statements):
         op = statement.op
-        assert is_metadata(op), op
+        assert isinstance(op, MetadataOperation), op
         if isinstance(op, Permute):
             order = tuple(order[op.dims.index(dim)] for dim in range(len(op.dims)))
         elif not isinstance(op, Slice):

@@ -22,6 +22,7 @@ from fuser.ir.nodes import (
     Fusion,
     Gather,
     Iota,
+    MetadataOperation,
     Pad,
     Permute,
     Pointwise,
@@ -36,7 +37,7 @@ from fuser.ir.nodes import (
     Value,
     operands,
 )
-from fuser.ir.strided import Strided, address_of, is_metadata
+from fuser.ir.strided import Strided, address_of
 from fuser.segmenter.atoms import NONE, Atoms, AtomSet, Dimension
 from fuser.segmenter.moves import Path, moves_of
 
@@ -117,7 +118,7 @@ def runs_in_kernel(statement: Statement) -> bool:
         return op.in_kernel
     if isinstance(op, Cat):
         return len(op.args) <= MOST_JOINED
-    return isinstance(op, KERNEL_OPERATIONS) or is_metadata(op)
+    return isinstance(op, KERNEL_OPERATIONS | MetadataOperation)
 
 
 def is_extern(statement: Statement) -> bool:
@@ -198,7 +199,7 @@ def _nodes(
         if any(out in needed for out in statement.outs)
         and runs_in_kernel(statement)
         and statement.outs[0].is_tensor
-        and (not is_metadata(statement.op) or statement.outs[0] in stored)
+        and (not isinstance(statement.op, MetadataOperation) or statement.outs[0] in stored)
     )
 
 

@@ -38,7 +38,7 @@ class Group:
     requests: tuple[Value, ...]
     moved: int
     rows: Rows | None
-    scatters: bool = False
+    scatters: bool
 
     @property
     def domain(self) -> tuple[int, ...] | None:

@@ -10,6 +10,7 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.errors import ArgumentTypeError
+from tests.definitions import built
 
 
 def test_numbers_of_numpy_stand_wherever_pythons_do() -> None:
@@ -26,12 +27,7 @@ def test_numbers_of_numpy_stand_wherever_pythons_do() -> None:
     wanted = [x.t()[:, 1:6].sum(1, keepdim=True), x.view(8, 6), 2 * x, torch.cat([x, x], -1)]
     for got, want in zip(outs, wanted, strict=True):
         torch.testing.assert_close(got, want)
-    again = FusionDefinition()
-    names: dict[str, Any] = {"FusionDefinition": FusionDefinition, "DataType": DataType}
-    exec(repr(fd), names)
-    with again:
-        names["nvfuser_fusion"](again)
-    assert repr(again) == repr(fd)
+    assert repr(built(repr(fd))) == repr(fd)
 
 
 @pytest.mark.parametrize(

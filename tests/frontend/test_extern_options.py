@@ -11,7 +11,7 @@ from fuser import DataType, FusionDefinition, errors
 from fuser.frontend.handles import Handle
 from fuser.ir.nodes import Number
 from fuser.pipeline import Executor
-from tests.frontend.test_round_trip import rebuilt
+from tests.definitions import built
 
 Option = Handle | Number | None
 Define = Callable[[FusionDefinition, tuple[Handle, ...], tuple[Option, ...]], tuple[Handle, ...]]
@@ -88,7 +88,7 @@ def test_scalars_are_what_literals_are(case: int, kind: str) -> None:
     else:
         fd = defined(define, tensors, lambda fd: [as_input(fd, n) for n in numbers])
         inputs = [*tensors, *(n for n in numbers if n is not None)]
-    assert rebuilt(repr(fd)) == fd.fusion
+    assert built(repr(fd)).fusion == fd.fusion
     for outputs in (fd.execute(inputs), Executor(fd.fusion).execute(inputs)):
         for out, expected in zip(outputs, want, strict=True):
             torch.testing.assert_close(out, expected, rtol=2e-5, atol=2e-5)

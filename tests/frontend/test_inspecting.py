@@ -7,6 +7,7 @@ import torch
 
 from fuser import DataType, FusionDefinition, errors, get_val_tolerances, translate_fusion
 from fuser.ir.nodes import Fusion
+from tests.definitions import built
 
 
 def sums() -> FusionDefinition:
@@ -23,11 +24,7 @@ def sums() -> FusionDefinition:
 def test_the_text_defines_an_equal_fusion() -> None:
     fd = sums()
     text = translate_fusion(fd.fusion)
-    defined: dict[str, object] = {"FusionDefinition": FusionDefinition, "DataType": DataType}
-    exec(text, defined)
-    with FusionDefinition() as again:
-        defined["nvfuser_fusion"](again)  # pyright: ignore[reportCallIssue]
-    assert again.fusion == fd.fusion
+    assert built(text).fusion == fd.fusion
     assert text == repr(fd)
 
 

@@ -12,8 +12,9 @@ from fuser.frontend.handles import Handle
 from fuser.frontend.ops import Operations
 from fuser.ir.externs import TABLE
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import Extern, Fusion
+from fuser.ir.nodes import Extern
 from fuser.ir.verify import verify
+from tests.definitions import built
 from tests.strategies import (
     FACTORIES,
     METADATA,
@@ -29,22 +30,13 @@ from tests.strategies import (
 EVERY_STEP = (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *RESIZES, *REDUCTIONS, *SCANS)
 
 
-def rebuilt(text: str) -> Fusion:
-    """The fusion that a printed definition builds."""
-    names: dict[str, object] = {"FusionDefinition": FusionDefinition, "DataType": DataType}
-    exec(text, names)
-    with FusionDefinition() as fd:
-        names["nvfuser_fusion"](fd)
-    return fd.fusion
-
-
 @given(definitions(EVERY_STEP))
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_random_definition_round_trips(definition: Definition) -> None:
     with FusionDefinition() as fd:
         definition.build(fd)
     verify(fd.fusion, "as defined")
-    assert rebuilt(repr(fd)) == fd.fusion
+    assert built(repr(fd)).fusion == fd.fusion
     outputs = interpret(fd.fusion, definition.inputs)
     for value, output in zip(fd.fusion.output_values, outputs, strict=True):
         assert value.dtype.torch is output.dtype
@@ -114,7 +106,7 @@ def _defined(define: Callable[[Operations, Handle, Handle], object]) -> FusionDe
 def test_operations_torch_runs_round_trip(case: int) -> None:
     fd = _defined(EXTERNS[case])
     verify(fd.fusion, "as defined")
-    assert rebuilt(repr(fd)) == fd.fusion
+    assert built(repr(fd)).fusion == fd.fusion
 
 
 def test_every_operation_torch_runs_is_tested() -> None:

@@ -11,7 +11,7 @@ from fuser import DataType, FusionDefinition, errors
 from fuser.frontend.handles import Handle
 from fuser.frontend.ops import Operations
 from fuser.pipeline import Executor
-from tests.frontend.test_round_trip import rebuilt
+from tests.definitions import built
 
 ROW = torch.randn(1, 4)
 REPEATED = ROW.expand(3, 4)
@@ -40,7 +40,7 @@ def test_the_first_of_what_is_repeated_stays(case: int) -> None:
         repeated = EXPANDED[case](fd.ops, fd.from_pytorch(REPEATED))
         fd.add_output(fd.ops.squeeze(repeated, dims=[0], squeeze_expanded=True))
         fd.add_output(repeated)
-    assert rebuilt(repr(fd)) == fd.fusion
+    assert built(repr(fd)).fusion == fd.fusion
     for execute in (fd.execute, Executor(fd.fusion).execute):
         squeezed, repeated = execute([REPEATED])
         assert squeezed.shape == (4,)

@@ -6,9 +6,10 @@ from typing import get_args
 
 import pytest
 
-from fuser import DataType, FusionDefinition
+from fuser import FusionDefinition
 from fuser.ir.nodes import Fusion, Operation
 from fuser.ir.printer import operation_name, print_fusion, print_number
+from tests.definitions import built
 
 EVERYTHING = """\
 def nvfuser_fusion(fd: FusionDefinition) -> None:
@@ -74,23 +75,15 @@ philox_offset=T51, dropout_p=0.0, is_causal=False)
 """
 
 
-def build(text: str) -> Fusion:
-    names: dict[str, object] = {"FusionDefinition": FusionDefinition, "DataType": DataType}
-    exec(text, names)
-    with FusionDefinition() as fd:
-        names["nvfuser_fusion"](fd)  # pyright: ignore
-    return fd.fusion
-
-
 def test_every_operation_class_round_trips() -> None:
-    fusion = build(EVERYTHING)
+    fusion = built(EVERYTHING).fusion
     assert print_fusion(fusion) == EVERYTHING
-    assert build(print_fusion(fusion)) == fusion
+    assert built(print_fusion(fusion)).fusion == fusion
     assert {type(s.op) for s in fusion.statements} == set(get_args(Operation))
 
 
 def test_empty_fusion_is_executable() -> None:
-    assert build(print_fusion(Fusion())) == Fusion()
+    assert built(print_fusion(Fusion())).fusion == Fusion()
 
 
 @pytest.mark.parametrize(
@@ -104,11 +97,11 @@ def test_numbers_round_trip_bit_for_bit(number: complex) -> None:
     assert repr(eval(print_number(number))) == repr(number)
     with FusionDefinition() as fd:
         fd.define_scalar(number)
-    assert build(repr(fd)) == fd.fusion
+    assert built(repr(fd)).fusion == fd.fusion
 
 
 def test_operation_names_are_the_users() -> None:
-    fusion = build(EVERYTHING)
+    fusion = built(EVERYTHING).fusion
     names = [operation_name(statement.op) for statement in fusion.statements]
     assert names[:6] == ["define_scalar", "define_scalar", "size", "mul", "add", "cast"]
     assert {"reshape", "var_mean", "take_along_axis", "linear", "uniform"} <= set(names)

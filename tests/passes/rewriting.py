@@ -10,7 +10,7 @@ from fuser.errors import FuserError
 from fuser.ir.builder import FusionBuilder
 from fuser.ir.dtypes import DataType, from_torch
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import Constant, Fusion, Iota, Number, Operation, Pointwise, Value
+from fuser.ir.nodes import Constant, Fusion, Iota, Number, Operation, Pointwise, Reduce, Value
 from fuser.ir.printer import operation_name
 from fuser.ir.types import Layout, ScalarType, TensorType, compute_tensor_descriptor
 from fuser.ir.verify import verify
@@ -106,3 +106,8 @@ def names(fusion: Fusion) -> list[str]:
     """What is done, in order, constants left out."""
     operations = (operation_name(statement.op) for statement in fusion.statements)
     return [name for name in operations if name != "define_scalar"]
+
+
+def folds(fusion: Fusion) -> list[str]:
+    """What is reduced how, in order."""
+    return [s.op.op for s in fusion.statements if isinstance(s.op, Reduce)]

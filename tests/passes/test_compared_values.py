@@ -17,6 +17,7 @@ from fuser.runtime.cpu import kernel as cpu
 from fuser.runtime.cuda import nvrtc
 from fuser.schedule.tree.loop_nest import Launch
 from tests.definitions import Define, defined
+from tests.row_functions import softmax
 
 Function = Callable[[FusionDefinition, Handle], Handle]
 
@@ -127,11 +128,6 @@ def gelu(fd: FusionDefinition, x: Handle) -> Handle:
 
 def polynomial(fd: FusionDefinition, x: Handle) -> Handle:
     return x * 1.7 + x * x * 0.3 - x
-
-
-def softmax(fd: FusionDefinition, x: Handle) -> Handle:
-    power = fd.ops.exp(x - fd.ops.max(x, [1], keepdim=True))
-    return power / fd.ops.sum(power, [1], keepdim=True)
 
 
 FUNCTIONS: dict[str, Function] = {

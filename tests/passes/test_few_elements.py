@@ -10,10 +10,12 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import Fusion, Reduce
+from fuser.ir.nodes import Fusion
 from fuser.passes.dead_code import remove_dead_code
 from fuser.passes.few_elements import MOST_APART, fold_few_elements
 from fuser.passes.lower_reductions import lower_reductions
+from tests.passes.rewriting import folds
+from tests.row_functions import log_sum_of_columns
 from tests.segmented import concrete
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int32, torch.bool)
@@ -23,10 +25,6 @@ def lowered(fd: FusionDefinition, *inputs: torch.Tensor) -> tuple[Fusion, Fusion
     """The definition before and after the pass."""
     before = remove_dead_code(lower_reductions(concrete(fd.fusion, list(inputs))))
     return before, fold_few_elements(before)
-
-
-def folds(fusion: Fusion) -> list[str]:
-    return [s.op.op for s in fusion.statements if isinstance(s.op, Reduce)]
 
 
 @pytest.mark.parametrize("keepdim", [False, True])
@@ -173,11 +171,6 @@ def test_rows_of_the_rest_are_along_another_dimension() -> None:
 # -- what was put side by side -------------------------------------------------------------------
 
 
-def log_sum(fd: FusionDefinition, x: Handle) -> Handle:
-    largest = fd.ops.max(x, [0], keepdim=True)
-    return fd.ops.log(fd.ops.sum(fd.ops.exp(x - largest), [0], keepdim=True)) + largest
-
-
 Fold = Callable[[FusionDefinition, Handle], Handle]
 STACKED: dict[str, Fold] = {
     "sum": lambda fd, x: fd.ops.sum(x, [0]),
@@ -185,7 +178,7 @@ STACKED: dict[str, Fold] = {
     "product": lambda fd, x: fd.ops.prod(x, [0]),
     "extreme": lambda fd, x: fd.ops.neg(fd.ops.max(x, [0])),
     "smallest": lambda fd, x: fd.ops.neg(fd.ops.min(x, [0], keepdim=True)),
-    "logarithm of powers": log_sum,
+    "logarithm of powers": log_sum_of_columns,
 }
 
 

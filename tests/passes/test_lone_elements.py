@@ -7,17 +7,14 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import Fusion, Reduce, Scan
+from fuser.ir.nodes import Scan
 from fuser.passes.lone_elements import take_lone_elements
 from fuser.passes.lower_reductions import lower_reductions
+from tests.passes.rewriting import folds
 from tests.segmented import concrete
 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 KINDS = ("sum", "prod", "max", "min", "any", "all")
-
-
-def folds(fusion: Fusion) -> list[str]:
-    return [s.op.op for s in fusion.statements if isinstance(s.op, Reduce)]
 
 
 @pytest.mark.parametrize("keepdim", [False, True])

@@ -12,6 +12,7 @@ from fuser.ir.nodes import Fusion, Reduce
 from fuser.ir.verify import verify
 from fuser.passes.lower_reductions import lower_reductions
 from tests.definitions import Define, close, defined
+from tests.passes.rewriting import folds
 from tests.segmented import concrete
 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -25,10 +26,6 @@ def lowered(define: Define, x: torch.Tensor) -> Fusion:
     assert [v.type for v in after.output_values] == [v.type for v in before.output_values]
     close(interpret(after, [x]), interpret(before, [x]), x.numel())
     return after
-
-
-def folds(fusion: Fusion) -> list[str]:
-    return [s.op.op for s in fusion.statements if isinstance(s.op, Reduce)]
 
 
 @pytest.mark.parametrize("keepdim", [False, True])

@@ -28,6 +28,7 @@ from fuser.ir.nodes import (
 )
 from fuser.ir.printer import print_fusion
 from fuser.passes import PASSES
+from tests.definitions import built
 from tests.passes.drafts import draft_of_gather, draft_of_scatter
 from tests.passes.rewriting import Draft, names, rewritten
 from tests.segmented import concrete
@@ -77,10 +78,7 @@ def test_random_definitions_keep_numbers_and_strides(definition: Definition):
 def test_the_text_of_what_is_left_builds_it_again(seed: int):
     draft = draft_of_scatter(random.Random(seed))
     after = run_all(draft.fusion)
-    known: dict[str, object] = {"FusionDefinition": FusionDefinition, "DataType": DataType}
-    exec(print_fusion(after), known)
-    with FusionDefinition() as fd:
-        known["nvfuser_fusion"](fd)  # pyright: ignore
+    fd = built(print_fusion(after))
     assert len(fd.fusion.statements) == len(after.statements)
     assert [v.type for v in fd.fusion.inputs] == [v.type for v in after.inputs] or any(
         v.tensor.layout is None for v in after.inputs if v.is_tensor

@@ -29,6 +29,7 @@ from fuser.schedule.tree.statements import CheckedIndex, Let, Load
 from fuser.segmenter import GPU, Segment, segment
 from fuser.segmenter.machine import Machine
 from tests.definitions import Define, defined
+from tests.row_functions import softmax
 from tests.segmented import concrete, memory_of
 
 
@@ -111,16 +112,6 @@ def _sizes(axes: Iterable[Axis]) -> str:
 
 
 # -- definitions ---------------------------------------------------------------------------------
-
-
-def softmax(fd: FusionDefinition, x: Handle, dim: int = -1) -> Handle:
-    powers = fd.ops.exp(x - fd.ops.max(x, [dim], keepdim=True))
-    return powers / fd.ops.sum(powers, [dim], keepdim=True)
-
-
-def layernorm(fd: FusionDefinition, x: Handle) -> Handle:
-    variance, mean = fd.ops.var_mean(x, [-1], correction=0, keepdim=True)
-    return (x - mean) * fd.ops.rsqrt(variance + 1e-5)
 
 
 def loss(fd: FusionDefinition, x: Handle, target: Handle) -> list[Handle]:

@@ -16,7 +16,8 @@ from fuser.schedule.rows.trace import trace_rows
 from fuser.segmenter import PROCESSOR
 from fuser.segmenter.refusal import Refusal
 from tests.definitions import Define
-from tests.schedule.row_bodies import segment_of, softmax
+from tests.row_functions import softmax, softmax_of_columns
+from tests.schedule.row_bodies import segment_of
 
 Sizes = tuple[int, ...]
 
@@ -35,10 +36,6 @@ def test_the_first_that_fits_is_taken_and_those_before_it_say_why_not() -> None:
     assert (found, asked) == (2, ["first"])
     assert refused == (NotChosen("one", "too short"),)
     assert str(refused[0]) == "not one: too short"
-
-
-def down(fd: FusionDefinition, x: Handle) -> Handle:
-    return softmax(fd, x, 0)
 
 
 def normed(fd: FusionDefinition, x: Handle) -> Handle:
@@ -67,11 +64,11 @@ CASES = [
     (softmax, [(1000, 8)], "a row a lane", []),
     (softmax, [(1000, 12)], "a row a lane", []),
     (softmax_gradient, [(1000, 8), (1000, 8)], "a row a lane", []),
-    (down, [(12, 1000)], "a row a lane", []),
+    (softmax_of_columns, [(12, 1000)], "a row a lane", []),
     (group_norm, [(2, 900, 128)], "columns of rows that alternate", ["more than 32"]),
-    (down, [(2048, 256)], "columns of lines", ["more than 15", "short pieces"]),
+    (softmax_of_columns, [(2048, 256)], "columns of lines", ["more than 15", "short pieces"]),
     (
-        down,
+        softmax_of_columns,
         [(100, 256)],
         "lanes across rows",
         [*["more than 15", "short pieces"], "fewer than 1024", "across"],

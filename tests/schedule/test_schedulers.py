@@ -7,7 +7,8 @@ from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import Scheduler, scheduler_of
 from tests.definitions import Define
-from tests.schedule.row_bodies import layernorm, loss, segment_of, segments_of, softmax
+from tests.row_functions import layernorm, softmax
+from tests.schedule.row_bodies import loss, segment_of, segments_of
 
 
 def empty(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

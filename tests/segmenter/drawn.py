@@ -13,6 +13,13 @@ from fuser.segmenter import AliasStep, SegmentedFusion
 from tests.seeds import gelu, transpose
 from tests.segmented import segment_for
 
+Rectangle = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
+
+
+def apart(a: Rectangle, b: Rectangle) -> bool:
+    return a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+
 
 def meta(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.empty(shape, dtype=dtype, device="meta")

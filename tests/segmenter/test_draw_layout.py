@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fuser.segmenter.draw_layout import Layout, Link, arrange
-
-Rectangle = tuple[float, float, float, float]
+from tests.segmenter.drawn import Rectangle, apart
 
 
 def rectangles(
@@ -16,10 +15,6 @@ def rectangles(
     placed = [(layout.nodes[name], size) for name, size in boxes.items()]
     placed += [(at, link.label) for at, link in zip(layout.labels, links, strict=True)]
     return [(x - w / 2, y - h / 2, x + w / 2, y + h / 2) for (x, y), (w, h) in placed]
-
-
-def apart(a: Rectangle, b: Rectangle) -> bool:
-    return a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
 
 
 @pytest.mark.parametrize("width", [1, 3, 8])

@@ -12,14 +12,12 @@ from fuser.segmenter import Remark, drawing_of
 from fuser.segmenter.draw_svg import svg_file
 from fuser.segmenter.picture import Entry, Look, Picture, picture_of
 from fuser.segmenter.traffic import byte_count
-from tests.segmenter.drawn import all_cases, gelu_case, labels, matmul_case
+from tests.segmenter.drawn import Rectangle, all_cases, apart, gelu_case, labels, matmul_case
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "</text><script>alert('1')</script>&amp;\"' onload=\"x"
 ADVANCE = 0.602
 """Of a monospaced letter, over the size of its text."""
-
-Rectangle = tuple[float, float, float, float]
 
 
 def svg_of(picture: Picture) -> ElementTree.Element:
@@ -80,10 +78,6 @@ def rectangle(element: ElementTree.Element) -> Rectangle | None:
 
 def within(a: Rectangle, b: Rectangle) -> bool:
     return b[0] <= a[0] and b[1] <= a[1] and a[2] <= b[2] and a[3] <= b[3]
-
-
-def apart(a: Rectangle, b: Rectangle) -> bool:
-    return a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
 
 
 @all_cases

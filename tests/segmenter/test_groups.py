@@ -15,6 +15,7 @@ from fuser.segmenter.refusal import Refusal
 from fuser.segmenter.rows import Rows
 from fuser.segmenter.work import size_in_text
 from tests.definitions import defined
+from tests.row_functions import softmax
 from tests.segmented import concrete, memory_of
 
 
@@ -33,11 +34,6 @@ def nodes(made: GroupMaker, *names: str) -> list[int]:
 
 def words(group: Group) -> tuple[list[str], list[str]]:
     return [value.name for value in group.loads], [value.name for value in group.stores]
-
-
-def softmax(fd, x):
-    powers = fd.ops.exp(x - fd.ops.max(x, [1], keepdim=True))
-    return powers / fd.ops.sum(powers, [1], keepdim=True)
 
 
 X = torch.empty(8, 6, device="meta")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
@@ -15,13 +13,7 @@ TARGETS = ("cpu", "emulator")
 MODES = ("index_select", "gather", "take_along_axis")
 
 
-@pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("FUSER_CHECK", "index")
-    debug.reload()
-    yield
-    monkeypatch.undo()
-    debug.reload()
+pytestmark = pytest.mark.usefixtures("checks_indices")
 
 
 def exponentials(fd: FusionDefinition, x: Handle) -> Handle:

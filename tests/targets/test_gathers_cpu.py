@@ -9,7 +9,8 @@ from fuser import DataType, FusionDefinition
 from fuser.errors import IndexOutOfRangeError
 from fuser.frontend.handles import Handle
 from tests.definitions import defined, only_kernel
-from tests.targets.rows.test_cpu import run, softmax
+from tests.row_functions import log_softmax, softmax
+from tests.targets.rows.test_cpu import run
 
 MODES = ("index_select", "gather", "take_along_axis")
 INDICES = (torch.int64, torch.int32)
@@ -21,11 +22,6 @@ def index_for(mode: str, shape: tuple[int, ...], dim: int, dtype: torch.dtype) -
     sizes = [3] if mode == "index_select" else [3 if d == dim else n for d, n in enumerate(shape)]
     lowest = -size if mode == "take_along_axis" else 0
     return torch.randint(lowest, size, sizes, generator=generator).to(dtype)
-
-
-def log_softmax(fd: FusionDefinition, x: Handle, dim: int) -> Handle:
-    shifted = x - fd.ops.max(x, [dim], keepdim=True)
-    return shifted - fd.ops.log(fd.ops.sum(fd.ops.exp(shifted), [dim], keepdim=True))
 
 
 def cross_entropy(fd: FusionDefinition, x: Handle, target: Handle) -> list[Handle]:

@@ -25,11 +25,10 @@ def store_lanes(kernel: CpuKernel, store: Store) -> None:
         case Stored.MOVED:
             write, past_cache = kernel.chunk_store(store, "moved"), kernel.past_cache()
             kernel.out.line(f"{write}({moved}, moved, {past_cache});")
-        case Stored.AGAIN:  # rounds do not begin where lines do
+        case Stored.AGAIN:  # rounds do not begin where lines of the cache do
             kernel.out.line(f"{kernel.chunk_store(store)}({moved}, false);")
         case _:
-            write, past_cache = kernel.chunk_store(store), kernel.past_cache()
-            kernel.out.line(f"{write}({moved}, {past_cache});")
+            raise AssertionError("only chunks of a row store several elements at once")
 
 
 def over_chunks(kernel: CpuKernel, loop: Loop) -> None:

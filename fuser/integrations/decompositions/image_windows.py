@@ -43,7 +43,7 @@ class WindowAxis:
     padding: int
     windows: int
     ceil_mode: bool
-    dilation: int = 1
+    dilation: int
 
     @property
     def is_open(self) -> bool:

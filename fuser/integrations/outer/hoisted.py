@@ -195,46 +195,56 @@ def _without_checks(outer: GraphModule, seen: _Recorder, forget: Callable[[], No
     """The graph, for inputs of which all that is made lies as it was `seen` to."""
     writer, settled = GraphWriter(outer), set[Node]()  # what lies as it was seen
     for node in outer.graph.nodes:
-        read = node.all_input_nodes
         if node.op == "placeholder":
             settled.add(node)
-        elif _is_checked(node) and not settled.issuperset(read):
+        elif _is_checked(node) and not settled.issuperset(node.all_input_nodes):
             writer.call(node)
         elif node in seen.runs and _may_run(node, seen):
-            run, count = seen.runs[node]
-            taken = {user.args[1]: user for user in node.users}
-            outputs = [taken.get(number) for number in range(count)]
-            laid = [None if out is None else seen.lies[out] for out in outputs]
-            once = bool(_updated(node))  # what was written already is not written again
-            writer.unpack(node, outputs, run, None if once else _instead(node, laid, forget))
+            _write_run(writer, node, seen, forget)
             settled.update((node, *node.users))
         elif isinstance(node.target, Alias) and not node.target.noticed:
             # It may be unaligned: what reads it then has no run.
-            there = seen.lies[node]
-            offset = there.offset - seen.lies[read[0]].offset
-            writer.call_instead(
-                node, node.target.at, (*node.args, there.sizes, there.strides, offset)
-            )
+            there, below = seen.lies[node], seen.lies[node.all_input_nodes[0]]
+            laid = there.sizes, there.strides, there.offset - below.offset
+            writer.call_instead(node, node.target.at, (*node.args, *laid))
             settled.add(node)
         elif _is_number(node):
             writer.call(node)
             if _follows(node):
                 settled.add(node)
-        elif node not in settled:
-            made_by = _product_of(node, seen)
-            if made_by is node.target:
-                writer.call(node)
-            else:
-                writer.call_instead(node, made_by, node.args)
-            lies = seen.lies.get(node)
-            if lies is None or not lies.aligned:
-                continue
-            if node.op == "get_attr" or made_by in _CONTIGUOUS:
-                settled.add(node)
-            elif lies.can_be_laid and any(map(_is_checked, node.users)):
-                writer.lay(node, lies.again)
-                settled.add(node)
+        elif node not in settled and _write_of_torch(writer, node, seen):
+            settled.add(node)
     return writer.function()
+
+
+def _write_run(
+    writer: GraphWriter, node: Node, seen: _Recorder, forget: Callable[[], None]
+) -> None:
+    """Write the call of a partition that looks at nothing."""
+    run, count = seen.runs[node]
+    taken = {user.args[1]: user for user in node.users}
+    outputs = [taken.get(number) for number in range(count)]
+    laid = [None if out is None else seen.lies[out] for out in outputs]
+    once = bool(_updated(node))  # what was written already is not written again
+    writer.unpack(node, outputs, run, None if once else _instead(node, laid, forget))
+
+
+def _write_of_torch(writer: GraphWriter, node: Node, seen: _Recorder) -> bool:
+    """Write what torch makes, laid out as it was seen where that matters; whether it is."""
+    made_by = _product_of(node, seen)
+    if made_by is node.target:
+        writer.call(node)
+    else:
+        writer.call_instead(node, made_by, node.args)
+    lies = seen.lies.get(node)
+    if lies is None or not lies.aligned:
+        return False
+    if node.op == "get_attr" or made_by in _CONTIGUOUS:
+        return True
+    is_laid = lies.can_be_laid and any(map(_is_checked, node.users))
+    if is_laid:
+        writer.lay(node, lies.again)
+    return is_laid
 
 
 def _product_of(node: Node, seen: _Recorder) -> Any:

@@ -23,7 +23,7 @@ _DETACH, _DETACHED = torch.ops.aten.detach.default, torch.ops.aten.alias.default
 """Where gradients end, and what tracing makes of that, of which torch would not know it."""
 
 
-def merge_views(graph: Graph, seen: int | None = None) -> None:
+def merge_views(graph: Graph, seen: int | None) -> None:
     """Aliases of memory for what is read through views, where tracing knows how all of it lies.
 
     Of the results, the first `seen` go to who called; None: all do. What shares memory with another

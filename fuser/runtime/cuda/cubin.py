@@ -13,11 +13,10 @@ _LENGTH_BYTES = struct.calcsize("<Q")
 
 @dataclass(frozen=True, slots=True)
 class Cubin:
-    """Machine code of `kernel` for one architecture (`sm_90`), with the compiler's log."""
+    """Machine code of `kernel` for one architecture, with the compiler's log."""
 
     image: bytes
     kernel: str
-    arch: str
     resources: Resources
     log: str
 
@@ -28,7 +27,7 @@ def pack_cubin(cubin: Cubin) -> bytes:
     return struct.pack("<Q", len(log)) + log + cubin.image
 
 
-def unpack_cubin(packed: bytes, kernel: str, arch: str) -> Cubin:
+def unpack_cubin(packed: bytes, kernel: str) -> Cubin:
     """The cubin that `pack_cubin` made bytes of. Raises ValueError where they are none."""
     if len(packed) < _LENGTH_BYTES:
         raise ValueError("these bytes are no cubin")
@@ -37,7 +36,7 @@ def unpack_cubin(packed: bytes, kernel: str, arch: str) -> Cubin:
     resources = read_resources(log, kernel, len(image))
     if resources is None:
         raise ValueError(f"the cubin has no kernel {kernel}")
-    return Cubin(image, kernel, arch, resources, log)
+    return Cubin(image, kernel, resources, log)
 
 
 def read_resources(log: str, kernel: str, binary_size: int) -> Resources | None:

@@ -33,7 +33,7 @@ def compile_cuda(source: KernelSource, arch: str) -> Cubin:
 
         made_by = ("cubin", nvrtc_version(), arch, *options(source), source.name)
         key = "\n".join((*made_by, *texts))
-        return kept_kernel(key, make, lambda packed: unpack_cubin(packed, source.name, arch))
+        return kept_kernel(key, make, lambda packed: unpack_cubin(packed, source.name))
 
     return _CUBINS.get(f"{arch}\n{source.key}", make_or_load)
 

@@ -48,7 +48,7 @@ def compile_cubin(source: str, kernel: str, arch: str, options: tuple[str, ...] 
     resources = read_resources(log, kernel, len(image))
     if resources is None:
         raise _failure(source, f'it has no `extern "C" __global__` function {kernel!r}\n{log}')
-    return Cubin(image, kernel, arch, resources, log)
+    return Cubin(image, kernel, resources, log)
 
 
 def nvrtc_version() -> str:

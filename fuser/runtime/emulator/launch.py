@@ -58,7 +58,7 @@ def make_launch(
     block: Extent3,
     shared_bytes: int,
     order: ThreadOrder,
-    cluster: int = 1,
+    cluster: int,
 ) -> Launch:
     """The structure the runtime takes. Raises EmulatorFailureError for what CUDA refuses."""
     threads = block[0] * block[1] * block[2]

@@ -7,25 +7,19 @@ from abc import ABC, abstractmethod
 from fuser.ir.dtypes import DataType, holds
 from fuser.ir.infer import signature
 from fuser.ir.nodes import (
-    Broadcast,
     Cast,
     Cat,
     Constant,
-    Expand,
-    Flip,
     Full,
     Gather,
     Iota,
+    MetadataOperation,
     Pad,
-    Permute,
     Pointwise,
     Random,
-    Slice,
-    Squeeze,
     Statement,
     StrideOrder,
     Value,
-    View,
     operands,
     static,
 )
@@ -87,9 +81,7 @@ class Emitter(ABC):
             case Constant():
                 number = Literal(op.value, op.dtype)
                 return SizeValue(int(op.value.real), op.dtype) if op.is_size else number
-            case View() | Permute() | Broadcast() | Expand() | Squeeze() | Slice() | Flip():
-                return self.get(*self._first_read(statement, at))
-            case StrideOrder() | Gather():
+            case _ if isinstance(op, MetadataOperation | StrideOrder | Gather):
                 return self.get(*self._first_read(statement, at))
             case Pointwise() if op.op in COPIES:
                 return self.get(*self._first_read(statement, at))

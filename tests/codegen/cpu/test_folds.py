@@ -14,7 +14,8 @@ from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters
 from tests.definitions import Define, defined
 from tests.mapped_by import THREADED, map_by
-from tests.schedule.row_bodies import column_sums, softmax
+from tests.row_functions import softmax
+from tests.schedule.row_bodies import column_sums
 
 
 def source(define: Define, *shape: int) -> KernelSource:

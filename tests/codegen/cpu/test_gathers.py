@@ -15,6 +15,7 @@ from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
 from tests.barred import page_between_barred
 from tests.definitions import Define, defined, only_kernel
+from tests.row_functions import softmax
 from tests.vector_notes import assert_vectorized, needs_notes
 
 ROWS, COLUMNS, TABLE = 24, 1000, 40
@@ -27,9 +28,7 @@ def chosen(fd: FusionDefinition, table: Handle, index: Handle) -> Handle:
 
 
 def biased_softmax(fd: FusionDefinition, x: Handle, table: Handle, index: Handle) -> Handle:
-    y = x + chosen(fd, table, index)
-    e = fd.ops.exp(y - fd.ops.max(y, [1], keepdim=True))
-    return e / fd.ops.sum(e, [1], keepdim=True)
+    return softmax(fd, x + chosen(fd, table, index))
 
 
 def biased(fd: FusionDefinition, x: Handle, table: Handle, index: Handle) -> Handle:

@@ -11,6 +11,7 @@ from fuser import FusionDefinition
 from fuser.codegen.kernel_source import KernelSource
 from fuser.frontend.handles import Handle
 from tests.definitions import Define, defined
+from tests.row_functions import softmax_of_columns
 from tests.vector_notes import assert_vectorized, needs_notes
 
 
@@ -26,11 +27,6 @@ def batch_norm(fd: FusionDefinition, x: Handle) -> list[Handle]:
     var, mean = fd.ops.var_mean(x, [0], correction=0, keepdim=True)
     scale = fd.ops.rsqrt(var + 1e-5)
     return [(x - mean) * scale, mean, fd.ops.squeeze(scale, [0])]
-
-
-def softmax(fd: FusionDefinition, x: Handle) -> Handle:
-    e = fd.ops.exp(x - fd.ops.max(x, [0], keepdim=True))
-    return e / fd.ops.sum(e, [0], keepdim=True)
 
 
 def stored_with_a_fold(fd: FusionDefinition, x: Handle) -> list[Handle]:
@@ -58,7 +54,7 @@ def kernel(define: Define, lines: int, columns: int) -> KernelSource:
     return step.kernel_source
 
 
-CASES = [summed, extremes, batch_norm, softmax, stored_with_a_fold, of_two_dimensions]
+CASES = [summed, extremes, batch_norm, softmax_of_columns, stored_with_a_fold, of_two_dimensions]
 
 
 @pytest.mark.parametrize("define", CASES)
@@ -82,7 +78,7 @@ def test_special_numbers_come_through(columns: int) -> None:
     given = inputs(extremes, 1030, columns, torch.float32)
     for place, number in enumerate((torch.nan, torch.inf, -torch.inf, -0.0)):
         given[0][place::97, place::5] = number
-    for define in (summed, extremes, softmax):
+    for define in (summed, extremes, softmax_of_columns):
         defined(define, *given).validate(given)
 
 
@@ -106,7 +102,7 @@ def test_long_sums_are_kept_in_a_wider_type() -> None:
 
 @needs_notes
 @pytest.mark.parametrize("columns", [40, 600, 1100])
-@pytest.mark.parametrize("define", [summed, batch_norm, softmax, stored_with_a_fold])
+@pytest.mark.parametrize("define", [summed, batch_norm, softmax_of_columns, stored_with_a_fold])
 def test_loops_over_columns_are_vectors(define: Define, columns: int, tmp_path: Path) -> None:
     assert_vectorized(kernel(define, 1030, columns), tmp_path)
 
@@ -114,7 +110,7 @@ def test_loops_over_columns_are_vectors(define: Define, columns: int, tmp_path: 
 def test_lines_are_folded_in_blocks_where_little_is_computed() -> None:
     """The largest of each column by blocks, whose lanes are in registers; exponentials by line."""
     for columns in (100, 1100):
-        code = kernel(softmax, 1030, columns).code
+        code = kernel(softmax_of_columns, 1030, columns).code
         assert code.count("const int rows = ") == 1
         assert "in_lanes(" in code[code.index("prefetch_ahead<64>(T0_in") :]
 

@@ -21,7 +21,8 @@ from fuser.schedule.tree.scatter_nodes import PointOf, WarpElements
 from fuser.schedule.tree.statements import Store
 from tests.definitions import Define, agrees, defined, only_kernel
 from tests.kernels_made import kernels_made
-from tests.schedule.row_bodies import layernorm, loss, segment_of, softmax
+from tests.row_functions import layernorm, softmax
+from tests.schedule.row_bodies import loss, segment_of
 
 
 def empty(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

@@ -11,6 +11,7 @@ from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
 from tests.definitions import Define, defined, only_kernel
+from tests.row_functions import layernorm, softmax
 from tests.vector_notes import assert_vectorized, needs_notes
 
 ROWS, COLUMNS = 64, 1000
@@ -57,15 +58,11 @@ def pooled(fd: FusionDefinition, x: Handle) -> Handle:
 
 
 def softmax_of(fd: FusionDefinition, x: Handle, shape: list[int], dim: int) -> Handle:
-    y = fd.ops.reshape(x, shape)
-    e = fd.ops.exp(y - fd.ops.max(y, [dim], keepdim=True))
-    return e / fd.ops.sum(e, [dim], keepdim=True)
+    return softmax(fd, fd.ops.reshape(x, shape), dim)
 
 
 def normalized(fd: FusionDefinition, x: Handle) -> Handle:
-    y = fd.ops.reshape(x, [-1, 8])
-    var, mean = fd.ops.var_mean(y, [1], correction=0, keepdim=True)
-    return (y - mean) * fd.ops.rsqrt(var + 1e-5)
+    return layernorm(fd, fd.ops.reshape(x, [-1, 8]))
 
 
 def dice(fd: FusionDefinition, x: Handle) -> list[Handle]:

@@ -35,7 +35,7 @@ from fuser.runtime.cuda.driver import load_kernel
 from fuser.runtime.cuda.parameters import Parameters
 
 def cubin(image=b"ELF..", kernel="k", shared_bytes=128):
-    return Cubin(image, kernel, "sm_90", Resources(32, 0, 0, shared_bytes, len(image)), "")
+    return Cubin(image, kernel, Resources(32, 0, 0, shared_bytes, len(image)), "")
 
 def failure(function, *arguments):
     try:

@@ -52,7 +52,7 @@ def test_a_kernel_that_spills_is_compiled_again_for_fewer_blocks_at_once(
     def spilling(code: str, kernel: str, arch: str, options: tuple[str, ...]) -> Cubin:
         compiled.append(code)
         log = f"Compiling entry function '{kernel}'\n8 bytes spill stores"
-        return Cubin(b"", kernel, arch, Resources(spill_bytes=8), log)
+        return Cubin(b"", kernel, Resources(spill_bytes=8), log)
 
     monkeypatch.setattr("fuser.runtime.cuda.kernel.compile_cubin", spilling)
     monkeypatch.setattr("fuser.runtime.cuda.kernel.kept_kernel", lambda key, make, use: use(make()))

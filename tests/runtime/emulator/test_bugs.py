@@ -1,6 +1,6 @@
 """What the emulator shows of a mistake in a kernel: wrong numbers, NaN, or an error with the line.
 
-Mistakes that leave the numbers right need a sanitizer: test_emulator_sanitizers.py.
+Mistakes that leave the numbers right need a sanitizer: test_sanitizers.py.
 """
 
 from __future__ import annotations

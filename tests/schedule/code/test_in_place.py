@@ -18,7 +18,8 @@ from fuser.schedule.rows.axes import arrange_rows
 from fuser.schedule.rows.trace import trace_rows
 from fuser.segmenter import Segment, place_updates, segment
 from tests.definitions import Define
-from tests.schedule.row_bodies import segment_of, softmax
+from tests.row_functions import softmax
+from tests.schedule.row_bodies import segment_of
 from tests.segmented import concrete, memory_of
 
 X = torch.randn(4, 4)

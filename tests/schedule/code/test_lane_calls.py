@@ -28,6 +28,7 @@ from fuser.schedule.tree.loop_tree import Loop, Node, Region
 from fuser.schedule.tree.row_statements import Accumulate, Keep, Partial
 from fuser.schedule.tree.statements import CheckedIndex, LaneCall, Lanes, Let, Load
 from tests.definitions import agrees
+from tests.row_functions import layernorm, softmax
 
 F = DataType.Float
 LANE = Axis((0,), 64)
@@ -369,13 +370,11 @@ def stored_and_largest(fd: FusionDefinition, made: Handle) -> list[Handle]:
 
 
 def normalized(fd: FusionDefinition, made: Handle) -> list[Handle]:
-    variance, mean = fd.ops.var_mean(made, [1], correction=0, keepdim=True)
-    return [(made - mean) * fd.ops.rsqrt(variance + 1e-5)]
+    return [layernorm(fd, made)]
 
 
 def softened(fd: FusionDefinition, made: Handle) -> list[Handle]:
-    e = fd.ops.exp(made - fd.ops.max(made, [1], keepdim=True))
-    return [e / fd.ops.sum(e, [1], keepdim=True)]
+    return [softmax(fd, made)]
 
 
 Folded = Callable[[FusionDefinition, Handle], list[Handle]]

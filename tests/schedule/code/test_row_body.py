@@ -7,7 +7,8 @@ from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule.rows.trace import trace_rows
 from fuser.schedule.tree.statements import CheckedIndex, Store
-from tests.schedule.row_bodies import body_of, drawn, layernorm, loss, segments_of, softmax
+from tests.row_functions import layernorm, softmax
+from tests.schedule.row_bodies import body_of, drawn, loss, segments_of
 
 
 def empty(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

@@ -9,7 +9,8 @@ from fuser.frontend.handles import Handle
 from fuser.schedule.code.row_body import RowBody
 from fuser.schedule.tree.row_statements import Running
 from fuser.schedule.tree.statements import CheckedIndex, Let, Load
-from tests.schedule.row_bodies import body_of, drawn, softmax
+from tests.row_functions import softmax
+from tests.schedule.row_bodies import body_of, drawn
 
 X = torch.randn(8, 6)
 PLACES = torch.arange(8) % 6

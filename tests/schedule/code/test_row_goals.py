@@ -9,7 +9,8 @@ from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule.code.row_goals import goals_of
 from tests.definitions import Define
-from tests.schedule.row_bodies import segment_of, softmax
+from tests.row_functions import softmax
+from tests.schedule.row_bodies import segment_of
 
 
 def goals(define: Define, *inputs: torch.Tensor) -> tuple[list[str], list[str]]:

@@ -10,6 +10,7 @@ from fuser.frontend.handles import Handle
 from fuser.schedule import CudaParameters, schedule_short_rows_cuda
 from fuser.schedule.points.short_rows_cuda import short_rows
 from tests.definitions import Define
+from tests.row_functions import softmax
 from tests.schedule.one_thread import run_body
 from tests.schedule.row_bodies import segment_of
 
@@ -22,11 +23,6 @@ def means(high: int, wide: int) -> Define:
         return fd.ops.mean(parts, [1, 3])
 
     return define
-
-
-def softmax(fd: FusionDefinition, x: Handle) -> Handle:
-    powers = fd.ops.exp(x - fd.ops.max(x, [1], keepdim=True))
-    return powers / fd.ops.sum(powers, [1], keepdim=True)
 
 
 def sum_of_all(fd: FusionDefinition, x: Handle) -> list[Handle]:

@@ -11,7 +11,8 @@ from fuser.schedule.rows.axes import arrange_rows, lanes_across_rows, merge_axes
 from fuser.schedule.tree.expressions import IndexValue
 from fuser.schedule.tree.statements import Let
 from tests.definitions import Define
-from tests.schedule.row_bodies import body_of, drawn, layernorm, softmax
+from tests.row_functions import layernorm, softmax
+from tests.schedule.row_bodies import body_of, drawn
 
 
 def empty(*shape: int) -> torch.Tensor:

@@ -7,7 +7,8 @@ from fuser.frontend.handles import Handle
 from fuser.schedule.rows.axes import arrange_rows
 from fuser.schedule.rows.buffers import keep_in_row
 from tests.definitions import Define
-from tests.schedule.row_bodies import body_of, drawn, layernorm, softmax
+from tests.row_functions import layernorm, softmax
+from tests.schedule.row_bodies import body_of, drawn
 
 ROOM = 1 << 17
 

@@ -14,7 +14,8 @@ from fuser.schedule.rows.facts import divide_by_inverses, use_facts
 from fuser.schedule.tree.expressions import Call
 from fuser.schedule.tree.statements import Let
 from tests.definitions import Define, defined
-from tests.schedule.row_bodies import body_of, segment_of, softmax
+from tests.row_functions import softmax
+from tests.schedule.row_bodies import body_of, segment_of
 
 
 def operations(define: Define, *inputs: torch.Tensor) -> list[str]:

@@ -13,7 +13,8 @@ from fuser.schedule.rows.facts import use_facts
 from fuser.schedule.rows.powers import powers_in, powers_pair, sums_in
 from fuser.schedule.tree.expressions import Ref
 from tests.definitions import Define
-from tests.schedule.row_bodies import body_of, softmax
+from tests.row_functions import softmax
+from tests.schedule.row_bodies import body_of
 
 
 def known_of(define: Define, dtype: torch.dtype = torch.float32) -> RowBody:

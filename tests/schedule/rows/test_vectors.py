@@ -12,7 +12,8 @@ from fuser.schedule.rows.trace import trace_rows
 from fuser.schedule.rows.vectors import Vectors, vectors_for
 from fuser.schedule.tree.buffers import Buffers
 from tests.definitions import Define
-from tests.schedule.row_bodies import segment_of, softmax
+from tests.row_functions import softmax
+from tests.schedule.row_bodies import segment_of
 
 F32, BF16 = torch.float32, torch.bfloat16
 

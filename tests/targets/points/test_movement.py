@@ -17,21 +17,13 @@ from fuser.ir.dtypes import from_torch
 from fuser.ir.interpret import interpret
 from fuser.pipeline import Plan
 from fuser.runtime.cuda.kernel import compile_cuda
-from fuser.schedule import CpuParameters
 from fuser.segmenter import PROCESSOR
 from fuser.segmenter.graph import MOST_JOINED
 from tests.definitions import Define, defined
 from tests.machine_code import memory_accesses
-from tests.mapped_by import PAST_CACHE, map_by
 
 TARGETS = ("cpu", "emulator")
 DTYPES = (torch.float32, torch.bfloat16, torch.float64, torch.int8, torch.complex64)
-
-
-@pytest.fixture
-def past_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Treat every output as larger than the cache."""
-    map_by(monkeypatch, CpuParameters(PAST_CACHE))
 
 
 def clamps(source: str) -> bool:

@@ -13,6 +13,7 @@ from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
 from tests.definitions import Define, close, defined
+from tests.row_functions import softmax
 
 TARGETS = ("cpu", "emulator")
 DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.int8, torch.bool, torch.complex64)
@@ -31,11 +32,6 @@ def run(define: Define, *inputs: torch.Tensor, target: str) -> FusionDefinition:
 def numbers(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
     generator = torch.Generator().manual_seed(math.prod(shape))
     return torch.randint(-3, 4, shape, generator=generator).to(dtype)
-
-
-def softmax(fd: FusionDefinition, x: Handle) -> Handle:
-    powers = fd.ops.exp(x - fd.ops.max(x, [1], keepdim=True))
-    return powers / fd.ops.sum(powers, [1], keepdim=True)
 
 
 # -- pads ----------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from fuser.runtime.cuda.kernel import compile_cuda
 from fuser.runtime.emulator import Sanitizer, ThreadOrder
 from tests.definitions import Define, agrees, defined, only_kernel
 from tests.machine_code import memory_accesses
+from tests.row_functions import softmax
 from tests.runtime.emulator.sanitized_plan import run_plan_sanitized
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -77,9 +78,7 @@ def largest(fd: FusionDefinition, x: Handle) -> Handle:
 
 
 def softmax_of_pairs(fd: FusionDefinition, x: Handle) -> Handle:
-    pairs = windows(fd, x, 1, 2)
-    powers = fd.ops.exp(pairs - fd.ops.max(pairs, [3], keepdim=True))
-    return fd.ops.cast(powers / fd.ops.sum(powers, [3], keepdim=True), x.dtype())
+    return fd.ops.cast(softmax(fd, windows(fd, x, 1, 2)), x.dtype())
 
 
 def sum_of_few_rows(fd: FusionDefinition, x: Handle) -> Handle:

@@ -6,14 +6,10 @@ import pytest
 import torch
 
 from fuser import DataType, FusionDefinition
-from fuser.schedule import CpuParameters, CpuRowParameters
+from fuser.schedule import CpuRowParameters
 from tests.mapped_by import PAST_CACHE, map_by
 
-
-@pytest.fixture(autouse=True)
-def _stream_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Treat every output as larger than the cache."""
-    map_by(monkeypatch, CpuParameters(PAST_CACHE))
+pytestmark = pytest.mark.usefixtures("past_cache")
 
 
 @pytest.mark.parametrize("elements", [64, 65, 127, 128, 1000, 4096, 100_003])

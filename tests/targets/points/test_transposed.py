@@ -41,12 +41,6 @@ def check_copy(x: torch.Tensor, order: Sequence[int], target: str) -> str:
     return kernel.source
 
 
-@pytest.fixture
-def _stream_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Treat every output as larger than the cache."""
-    map_by(monkeypatch, CpuParameters(PAST_CACHE))
-
-
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_element_of_every_type(dtype: torch.dtype, target: str):
@@ -68,7 +62,7 @@ def test_any_order_of_dimensions(order: list[int], target: str):
     check_copy(numbers(3, 7, 5, 34), order, target)
 
 
-@pytest.mark.usefixtures("_stream_everything")
+@pytest.mark.usefixtures("past_cache")
 @pytest.mark.parametrize("dtype", [torch.int8, torch.bfloat16, torch.float32, torch.complex128])
 @pytest.mark.parametrize("shape", [(64, 16), (100, 70), (300, 33)], ids=str)
 def test_lines_past_the_cache(dtype: torch.dtype, shape: tuple[int, int]):
@@ -115,7 +109,7 @@ def test_parts_of_which_some_are_turned(
         assert torch.equal(got, want.to(got.dtype))
 
 
-@pytest.mark.usefixtures("_stream_everything")
+@pytest.mark.usefixtures("past_cache")
 def test_arithmetic_past_the_cache_asks_for_what_it_reads_beside_tiles():
     x, y = torch.randn(70, 130).bfloat16(), torch.randn(130, 70)
     with FusionDefinition() as fd:
@@ -180,7 +174,7 @@ def test_a_result_stored_both_ways(dtype: torch.dtype, target: str):
     assert "drain_tile" in check_both_ways(x, target, mixed=True)
 
 
-@pytest.mark.usefixtures("_stream_everything")
+@pytest.mark.usefixtures("past_cache")
 @pytest.mark.parametrize("shape", [(64, 64), (70, 100), (3, 200)], ids=str)
 def test_a_result_stored_both_ways_past_the_cache(shape: tuple[int, int]):
     assert "stream_chunk(" in check_both_ways(numbers(*shape), "cpu")

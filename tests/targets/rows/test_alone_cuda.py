@@ -16,7 +16,6 @@ from tests.definitions import defined, only_kernel
 from tests.row_places import PLACES, placed
 from tests.targets.rows.test_places_cuda import check
 
-SEVERAL_WARPS = [name for name in PLACES if "warp" not in name]
 FIRST = r"if \(thread == 0( && blockIdx\.y == 0)?\)"
 
 

@@ -11,6 +11,7 @@ from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
 from tests.definitions import Define, close, defined
+from tests.row_functions import layernorm, log_softmax, softmax
 
 FOLDS = ("sum", "prod", "max", "min", "any", "all", "mean", "var")
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -35,16 +36,6 @@ def numbers(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch
     if dtype.is_floating_point:
         return (torch.rand(shape, generator=generator) + 0.5).to(dtype)
     return torch.randint(0, 5, shape, generator=generator).to(dtype)
-
-
-def softmax(fd: FusionDefinition, x: Handle, dim: int) -> Handle:
-    powers = fd.ops.exp(x - fd.ops.max(x, [dim], keepdim=True))
-    return powers / fd.ops.sum(powers, [dim], keepdim=True)
-
-
-def layernorm(fd: FusionDefinition, x: Handle, dims: list[int]) -> Handle:
-    variance, mean = fd.ops.var_mean(x, dims, correction=0, keepdim=True)
-    return (x - mean) * fd.ops.rsqrt(variance + 1e-5)
 
 
 @pytest.mark.parametrize("shape", [(40, 30, 5), (40, 70, 60), (8, 600, 3), (700, 9, 7)])
@@ -131,11 +122,6 @@ def test_special_numbers_anywhere_in_a_row(special: list[float], shape: tuple[in
 
     run(define, x)
     run(lambda fd, x: softmax(fd, x, 1), x)
-
-
-def log_softmax(fd: FusionDefinition, x: Handle) -> Handle:
-    moved = x - fd.ops.max(x, [1], keepdim=True)
-    return moved - fd.ops.log(fd.ops.sum(fd.ops.exp(moved), [1], keepdim=True))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])

@@ -12,8 +12,9 @@ from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters
 from tests.definitions import defined
 from tests.mapped_by import map_by
-from tests.schedule.rows.cpu.test_online import LONG, log_of_sum, log_softmax
-from tests.targets.rows.test_cpu import run, softmax
+from tests.row_functions import log_softmax, softmax
+from tests.schedule.rows.cpu.test_online import LONG, log_of_sum
+from tests.targets.rows.test_cpu import run
 
 BLOCK = 96
 LENGTHS = (64, 95, 96, 97, 128, 191, 192, 193, 300, 1000)

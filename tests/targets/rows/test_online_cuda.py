@@ -8,8 +8,9 @@ import torch
 from fuser.ir.interpret import interpret
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
-from tests.benchmark_kernels import BENCHMARKS, Benchmark, log_softmax, softmax
+from tests.benchmark_kernels import BENCHMARKS, Benchmark
 from tests.definitions import Define, close, defined
+from tests.row_functions import log_softmax, softmax
 from tests.row_places import PLACES, placed
 from tests.schedule.rows.cpu.test_online import log_of_sum
 from tests.targets.rows.test_online import special_rows

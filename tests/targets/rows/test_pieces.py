@@ -13,16 +13,7 @@ from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters
 from tests.definitions import only_kernel
 from tests.mapped_by import THREADED, mapped_by
-
-
-def norm(fd: FusionDefinition, x: Handle, dim: int) -> Handle:
-    variance, mean = fd.ops.var_mean(x, [dim], correction=0, keepdim=True)
-    return (x - mean) * fd.ops.rsqrt(variance + 1e-5)
-
-
-def softmax(fd: FusionDefinition, x: Handle, dim: int) -> Handle:
-    powers = fd.ops.exp(x - fd.ops.max(x, [dim], keepdim=True))
-    return powers / fd.ops.sum(powers, [dim], keepdim=True)
+from tests.row_functions import layernorm, softmax
 
 
 def pieces(fd: FusionDefinition, given: list[torch.Tensor]) -> int:
@@ -40,7 +31,7 @@ def embedding_of_patches(batch: int, patches: int, width: int) -> tuple[FusionDe
         first = fd.ops.expand(fd.from_pytorch(token), [batch, 1, width])
         turned = fd.ops.permute(fd.from_pytorch(grid), [0, 2, 1])
         whole = fd.ops.cat([first, turned], 1) + fd.from_pytorch(places)
-        fd.add_output(norm(fd, whole, 2) * fd.from_pytorch(scale))
+        fd.add_output(layernorm(fd, whole, 2) * fd.from_pytorch(scale))
         fd.add_output(whole)
     return fd, [token, grid, places, scale]
 
@@ -120,7 +111,7 @@ def test_rows_that_are_updated_in_pieces(kept: int) -> None:
         old, other, rest = map(fd.from_pytorch, (x, y, residual))
         first = fd.ops.slice(old, [0, 0], [kept, 64])
         whole = fd.ops.cat([first, fd.ops.slice(other, [kept, 0], [220, 64])], 0)
-        fd.add_output(norm(fd, whole, 1), alias_input=old)
+        fd.add_output(layernorm(fd, whole, 1), alias_input=old)
         fd.add_output(softmax(fd, whole, 1) + rest, alias_input=rest)
     given = [x, y, residual]
     assert pieces(fd, given) == 2
@@ -136,7 +127,7 @@ def test_rows_that_other_pieces_read_are_not_updated() -> None:
     x = torch.randn(220, 64)
     with FusionDefinition() as fd:
         old = fd.from_pytorch(x)
-        fd.add_output(norm(fd, fd.ops.pad(old, [0, 0, 3, -3]), 1), alias_input=old)
+        fd.add_output(layernorm(fd, fd.ops.pad(old, [0, 0, 3, -3]), 1), alias_input=old)
     expected = torch.nn.functional.layer_norm(torch.nn.functional.pad(x, [0, 0, 3, -3]), [64])
     fd.execute([x])
     torch.testing.assert_close(x, expected)
@@ -188,7 +179,7 @@ def test_random_rows_in_pieces(seed: int) -> None:
         whole = resized(fd, x, [y, fd.ops.neg(y)], draw)
         whole = resized(fd, whole, [whole * 2.0], draw)
         dim = draw.randrange(rank)
-        made = draw.choice([norm, softmax])(fd, whole, dim)
+        made = draw.choice([layernorm, softmax])(fd, whole, dim)
         if draw.random() < 0.5:
             turned = fd.ops.permute(made, draw.sample(range(rank), rank))
             made = fd.ops.stride_order(turned, list(range(rank))[::-1])

@@ -13,6 +13,7 @@ from fuser import FusionDefinition, errors
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
 from tests.definitions import Define, close, defined
+from tests.row_functions import softmax
 
 TARGETS = ("cpu", "emulator")
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -241,11 +242,6 @@ def test_places_in_long_rows_shared_by_threads():
     generator = torch.Generator().manual_seed(5)
     for shape in ((1 << 20,), (2, 300_000), (300_000, 2)):
         check_places(torch.randint(-1000, 1000, shape, generator=generator).float(), "cpu")
-
-
-def softmax(fd: FusionDefinition, x: Handle) -> Handle:
-    powers = fd.ops.exp(x - fd.ops.max(x, [1], keepdim=True))
-    return powers / fd.ops.sum(powers, [1], keepdim=True)
 
 
 @pytest.mark.parametrize("target", TARGETS)

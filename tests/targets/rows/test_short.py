@@ -15,6 +15,7 @@ from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.cuda.kernel import compile_cuda
 from fuser.runtime.emulator import Sanitizer, ThreadOrder
 from tests.definitions import close, only_kernel
+from tests.row_functions import softmax
 from tests.runtime.emulator.sanitized_plan import run_plan_sanitized
 
 ROWS = (1, 31, 33, 1000)
@@ -26,8 +27,7 @@ Define = Callable[[FusionDefinition, Handle, Handle], tuple[Handle, ...]]
 
 
 def _softmax(fd: FusionDefinition, x: Handle, _: Handle) -> tuple[Handle, ...]:
-    e = fd.ops.exp(x - fd.ops.max(x, [1], keepdim=True))
-    return (e / fd.ops.sum(e, [1], keepdim=True),)
+    return (softmax(fd, x, 1),)
 
 
 def _normalized(fd: FusionDefinition, x: Handle, _: Handle) -> tuple[Handle, ...]:

@@ -20,7 +20,8 @@ from fuser.ir.tolerance import tolerance
 from fuser.schedule import CpuRowParameters
 from tests.definitions import defined
 from tests.mapped_by import THREADED, map_by
-from tests.targets.rows.test_cpu import layernorm, run, softmax
+from tests.row_functions import layernorm, softmax
+from tests.targets.rows.test_cpu import run
 from tests.targets.test_gathers_cpu import cross_entropy
 
 FEW_ROWS = [(4, 16384), (7, 16384), (1, 65536), (1, 100_003), (7, 30000), (3, 1000)]

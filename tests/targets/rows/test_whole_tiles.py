@@ -14,6 +14,7 @@ from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters
 from tests.definitions import only_kernel
+from tests.row_functions import softmax
 
 FLOAT = DataType.Float
 Define = Callable[[FusionDefinition, Handle, Handle], list[Handle]]
@@ -24,11 +25,6 @@ LAST, FIRST = [2, 1, 0], [2, 0, 1]
 def norm(fd: FusionDefinition, x: Handle) -> tuple[Handle, Handle]:
     variance, mean = fd.ops.var_mean(x, [2], correction=0, keepdim=True)
     return (x - mean) * fd.ops.rsqrt(variance + 1e-5), mean
-
-
-def softmax(fd: FusionDefinition, x: Handle) -> Handle:
-    powers = fd.ops.exp(x - fd.ops.max(x, [2], keepdim=True))
-    return powers / fd.ops.sum(powers, [2], keepdim=True)
 
 
 def norm_to_channels_last(fd: FusionDefinition, x: Handle, y: Handle) -> list[Handle]:

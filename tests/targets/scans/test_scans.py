@@ -16,6 +16,7 @@ from fuser.schedule import CpuRowParameters
 from fuser.schedule.cuda_parameters import CudaRowParameters
 from tests.definitions import Define, agrees, defined
 from tests.mapped_by import THREADED, map_by
+from tests.row_functions import softmax
 from tests.strategies import (
     METADATA,
     NORMALIZATIONS,
@@ -169,11 +170,6 @@ def test_products_may_be_smaller_than_float32_for_a_while(target: str):
     x = torch.cat([torch.full((40,), 2.0**-10), torch.full((40,), 2.0**10)])
     (products,) = run(lambda fd, x: fd.ops.cumprod(x, 0), x, target=target)
     assert products[-1] == 1.0
-
-
-def softmax(fd: FusionDefinition, x: Handle) -> Handle:
-    e = fd.ops.exp(x - fd.ops.max(x, [1], keepdim=True))
-    return e / fd.ops.sum(e, [1], keepdim=True)
 
 
 def share_of_largest(fd: FusionDefinition, x: Handle) -> Handle:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 import torch
 
-from fuser import DataType, FusionDefinition, debug
+from fuser import DataType, FusionDefinition
 from fuser.errors import IndexOutOfRangeError
 from fuser.frontend.handles import Handle
 from fuser.ir.dtypes import from_torch
@@ -316,16 +316,7 @@ def test_what_kernels_leave_to_torch(target: str) -> None:
 # -- indices that err ------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def _checked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("FUSER_CHECK", "index")
-    debug.reload()
-    yield
-    monkeypatch.undo()
-    debug.reload()
-
-
-@pytest.mark.usefixtures("_checked")
+@pytest.mark.usefixtures("checks_indices")
 @pytest.mark.parametrize("wrong", [-6, -1, 5, 10**12])
 @pytest.mark.parametrize("columns", [4, 40])
 @pytest.mark.parametrize("mode", ["index_add", "scatter_add", "index_put_accumulate"])

@@ -17,7 +17,7 @@ from fuser.schedule.code.row_body import indices_read, names_in, nodes_read
 from fuser.schedule.indices.index import Axis
 from fuser.schedule.indices.rewrites import terms_in, variables_of
 from fuser.schedule.tree.bindings import Binding
-from fuser.schedule.tree.loop_tree import IfPastCache, Loop, Node, Piece, Region, every_node
+from fuser.schedule.tree.loop_tree import IfPastCache, Loop, Node, Region, every_node
 from fuser.schedule.tree.row_statements import Accumulate, Carry, Finish, Keep, Kept, Running
 from fuser.schedule.tree.statements import (
     CheckedIndex,
@@ -61,8 +61,6 @@ def _with_indices_before(node: Node) -> Node:
             return dataclasses.replace(node, body=inside, epilogue=after)
         case IfPastCache(body=body, otherwise=otherwise):
             return IfPastCache(indices_before_loops(body), indices_before_loops(otherwise))
-        case Piece(body=body):
-            return Piece(indices_before_loops(body))
         case _:
             return node
 

@@ -30,7 +30,8 @@ from fuser.schedule.tree.vectors import step_along
 from fuser.segmenter import PROCESSOR
 from tests.definitions import Define
 from tests.mapped_by import THREADED
-from tests.schedule.row_bodies import layernorm, segment_of, softmax
+from tests.row_functions import layernorm, softmax
+from tests.schedule.row_bodies import segment_of
 
 FLOATS = (DataType.Float, DataType.Double, DataType.Half, DataType.BFloat16)
 INTEGERS = (DataType.Int, DataType.Int32, DataType.Int16, DataType.Int8, DataType.UInt8)

@@ -14,7 +14,8 @@ from fuser.schedule.rows.cpu.memory import ask_ahead, ask_soon, in_chunks, store
 from fuser.schedule.rows.trace import trace_rows
 from fuser.schedule.tree.statements import Load
 from tests.definitions import Define
-from tests.schedule.row_bodies import segment_of, softmax
+from tests.row_functions import softmax
+from tests.schedule.row_bodies import segment_of
 
 GIVEN = CpuRowParameters()
 

@@ -13,7 +13,8 @@ from fuser.schedule.rows.cpu.nan import PASS_NAN_ON, drop_repeated_nan
 from fuser.schedule.rows.facts import use_facts
 from fuser.schedule.tree.folds import is_extreme
 from tests.definitions import Define, Made
-from tests.schedule.row_bodies import body_of, loss, softmax
+from tests.row_functions import log_softmax, powers, softmax
+from tests.schedule.row_bodies import body_of, loss
 
 
 def keeping(define: Define, *inputs: torch.Tensor) -> list[bool]:
@@ -21,18 +22,6 @@ def keeping(define: Define, *inputs: torch.Tensor) -> list[bool]:
     body = drop_repeated_nan(use_facts(arrange_rows(body_of(define, *inputs))))
     folds = (fold for stage in body.stages for fold in stage.folds)
     return [fold.keeps_nan for fold in folds if is_extreme(fold.operation)]
-
-
-def powers(fd: FusionDefinition, x: Handle) -> tuple[Handle, Handle, Handle]:
-    """The largest of each row, e to the differences from it, and their sum."""
-    largest = fd.ops.max(x, [1], keepdim=True)
-    made = fd.ops.exp(x - largest)
-    return largest, made, fd.ops.sum(made, [1], keepdim=True)
-
-
-def log_softmax(fd: FusionDefinition, x: Handle) -> Handle:
-    largest, _, total = powers(fd, x)
-    return (x - largest) - fd.ops.log(total)
 
 
 def log_of_sum(fd: FusionDefinition, x: Handle) -> Handle:

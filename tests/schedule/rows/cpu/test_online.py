@@ -15,7 +15,8 @@ from fuser.schedule.tree.loop_tree import Loop, Node, Region, every_node
 from fuser.schedule.tree.row_statements import Combine, Raise, RowArray
 from fuser.schedule.tree.statements import Prefetch
 from tests.definitions import Define, Made
-from tests.schedule.row_bodies import loss, segment_of, softmax
+from tests.row_functions import log_softmax, powers, softmax
+from tests.schedule.row_bodies import loss, segment_of
 
 LONG = CpuRowParameters().online_bytes // 4
 """Elements of the shortest row of float32 that is swept so."""
@@ -38,17 +39,6 @@ def is_online(define: Define, *inputs: torch.Tensor, **changed: int) -> bool:
 
 def empty(columns: int = LONG, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.empty(20, columns, device="meta", dtype=dtype)
-
-
-def powers(fd: FusionDefinition, x: Handle) -> tuple[Handle, Handle, Handle]:
-    largest = fd.ops.max(x, [1], keepdim=True)
-    made = fd.ops.exp(x - largest)
-    return largest, made, fd.ops.sum(made, [1], keepdim=True)
-
-
-def log_softmax(fd: FusionDefinition, x: Handle) -> Handle:
-    largest, _, total = powers(fd, x)
-    return (x - largest) - fd.ops.log(total)
 
 
 def log_of_sum(fd: FusionDefinition, x: Handle) -> list[Handle]:

@@ -10,7 +10,8 @@ from fuser.frontend.handles import Handle
 from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.schedule.rows.cpu.ranks import fold_ranks
 from tests.definitions import Define
-from tests.schedule.row_bodies import body_of, drawn, softmax
+from tests.row_functions import softmax
+from tests.schedule.row_bodies import body_of, drawn
 
 DTYPES = {"half": torch.float16, "bfloat16": torch.bfloat16}
 

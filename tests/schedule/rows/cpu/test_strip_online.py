@@ -11,21 +11,11 @@ from fuser.schedule import CpuRowParameters, schedule_rows_cpu
 from fuser.schedule.tree.bindings import Binding
 from fuser.schedule.tree.loop_tree import Loop, every_node
 from tests.definitions import Define, defined
+from tests.row_functions import log_sum_of_columns, softmax_of_columns
 from tests.schedule.row_bodies import segment_of
 
 PARAMETERS = CpuRowParameters()
 INF, NAN, HUGE = torch.inf, torch.nan, 3e38
-
-
-def log_of_sum(fd: FusionDefinition, x: Handle) -> Handle:
-    """The logarithm of the sum of each column's powers."""
-    largest = fd.ops.max(x, [0], keepdim=True)
-    return fd.ops.log(fd.ops.sum(fd.ops.exp(x - largest), [0], keepdim=True)) + largest
-
-
-def softmax(fd: FusionDefinition, x: Handle) -> Handle:
-    made = fd.ops.exp(x - fd.ops.max(x, [0], keepdim=True))
-    return made / fd.ops.sum(made, [0], keepdim=True)
 
 
 def with_largest(fd: FusionDefinition, x: Handle) -> list[Handle]:
@@ -44,10 +34,10 @@ def scaled_between(fd: FusionDefinition, x: Handle) -> list[Handle]:
 
 def of_products(fd: FusionDefinition, x: Handle) -> Handle:
     """Powers of what is computed, capped as attention's logits are."""
-    return softmax(fd, fd.ops.tanh(x * 0.1) * 30.0)
+    return softmax_of_columns(fd, fd.ops.tanh(x * 0.1) * 30.0)
 
 
-READ_ONCE = (log_of_sum, softmax, with_largest, scaled_between)
+READ_ONCE = (log_sum_of_columns, softmax_of_columns, with_largest, scaled_between)
 DEFINITIONS = (*READ_ONCE, of_products)
 
 
@@ -64,7 +54,7 @@ def test_a_strip_is_read_once_for_the_largest_and_the_sum(define: Define):
 
 
 def test_blocks_of_long_columns_are_online_too():
-    loops = bindings(log_of_sum, torch.empty(100, 5000))
+    loops = bindings(log_sum_of_columns, torch.empty(100, 5000))
     rounds = [Binding.UNROLLED, Binding.OF_ROUND, Binding.OF_ROUND]
     block = [Binding.BLOCKS, Binding.STRIP_LANES, *rounds, Binding.STRIP_LANES]
     assert loops[: 1 + len(block)] == [Binding.STRIP, *block]
@@ -72,12 +62,12 @@ def test_blocks_of_long_columns_are_online_too():
 
 def test_short_strips_are_swept_twice():
     parameters = CpuRowParameters(short_strip=10000)
-    assert Binding.OF_ROUND not in bindings(log_of_sum, torch.empty(30, 5000), parameters)
+    assert Binding.OF_ROUND not in bindings(log_sum_of_columns, torch.empty(30, 5000), parameters)
 
 
 def test_extremes_of_16_bits_are_found_as_ranks():
     def of_halves(fd: FusionDefinition, x: Handle) -> Handle:
-        return log_of_sum(fd, fd.ops.cast(x, DataType.Float))
+        return log_sum_of_columns(fd, fd.ops.cast(x, DataType.Float))
 
     x = torch.empty(30, 5000, dtype=torch.bfloat16)
     assert Binding.OF_ROUND not in bindings(of_halves, x)
@@ -92,7 +82,7 @@ def test_a_sum_of_more_than_powers_waits_for_the_largest():
 
 
 def scaled(fd: FusionDefinition, x: Handle) -> Handle:
-    return softmax(fd, x * 0.37)
+    return softmax_of_columns(fd, x * 0.37)
 
 
 @pytest.mark.parametrize("logit", [1.0, 1e4, -1e9])

@@ -13,7 +13,8 @@ from fuser.schedule.rows.cuda.kept import keep_loads, keep_values, loads_to_keep
 from fuser.schedule.rows.trace import trace_rows
 from fuser.schedule.tree.counts import point_count
 from tests.definitions import Define, agrees, defined
-from tests.schedule.row_bodies import drawn, loss, segment_of, softmax
+from tests.row_functions import softmax
+from tests.schedule.row_bodies import drawn, loss, segment_of
 
 
 def kept(define: Define, *inputs: torch.Tensor, lanes: int = 1) -> list[str]:

@@ -25,8 +25,9 @@ from fuser.schedule.tree.loop_tree import Loop, Node, Region
 from fuser.schedule.tree.row_statements import Accumulate, Finish
 from fuser.schedule.tree.statements import Let, Load, Store
 from fuser.segmenter import Segment
+from tests.row_functions import softmax, softmax_of_columns
 from tests.schedule.one_thread import OneThread
-from tests.schedule.row_bodies import segment_of, softmax
+from tests.schedule.row_bodies import segment_of
 
 Define = Callable[..., Handle]
 X, W = torch.randn(3, 8), torch.randn(8)
@@ -60,11 +61,12 @@ def turned(fd: FusionDefinition, x: Handle) -> Handle:
     return softmax(fd, x) + fd.ops.flip(x, [1])
 
 
-def of_columns(fd: FusionDefinition, x: Handle) -> Handle:
-    return softmax(fd, x, 0)
-
-
-CASES = [(scaled, (X, W)), (softmax, (X,)), (turned, (X,)), (of_columns, (X.t().contiguous(),))]
+CASES = [
+    (scaled, (X, W)),
+    (softmax, (X,)),
+    (turned, (X,)),
+    (softmax_of_columns, (X.t().contiguous(),)),
+]
 
 
 @pytest.mark.parametrize(("define", "inputs"), CASES)

@@ -13,7 +13,8 @@ from fuser.schedule.rows.cuda.launch import launched, parts_of_row, scanned_part
 from fuser.schedule.rows.cuda.room import Demand, Room
 from fuser.schedule.tree.row_statements import Place
 from tests.definitions import Define
-from tests.schedule.row_bodies import column_sums, softmax, sums, work_of
+from tests.row_functions import softmax
+from tests.schedule.row_bodies import column_sums, sums, work_of
 
 ROWS = torch.empty(8192, 1024, device="meta")
 FEW = torch.empty(4, 1 << 18, device="meta")

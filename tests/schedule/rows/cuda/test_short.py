@@ -15,7 +15,8 @@ from fuser.schedule.rows.axes import arrange_rows
 from fuser.schedule.rows.cuda.short import lanes_across, lanes_along, threads_of_column
 from fuser.schedule.rows.trace import trace_rows
 from fuser.schedule.rows.vectors import Vectors
-from tests.schedule.row_bodies import segment_of, softmax
+from tests.row_functions import softmax
+from tests.schedule.row_bodies import segment_of
 
 GIVEN = CudaRowParameters()
 

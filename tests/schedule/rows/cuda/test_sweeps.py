@@ -21,16 +21,13 @@ from fuser.schedule.tree.bindings import Binding, Team
 from fuser.schedule.tree.loop_tree import Loop, Node, Region, every_node, nested
 from fuser.schedule.tree.row_statements import Finish, FinishPowers
 from tests.definitions import Define
+from tests.row_functions import layernorm, softmax, softmax_of_columns
 from tests.schedule.one_thread import OneThread
-from tests.schedule.row_bodies import column_sums, layernorm, softmax, sums, work_of
+from tests.schedule.row_bodies import column_sums, sums, work_of
 
 BLOCKS = CudaRowParameters(warp_elements=8, lane_elements=0, slot_words=0, kept_words=0)
 """Gives all but the shortest rows to blocks."""
 WARPS = CudaRowParameters(lane_elements=0)
-
-
-def across(fd: FusionDefinition, x: Handle) -> Handle:
-    return softmax(fd, x, 0)
 
 
 def of_channels(fd: FusionDefinition, x: Handle) -> list[Handle]:
@@ -76,7 +73,7 @@ def finished(work: RowWork) -> list[Node]:
         (softmax, torch.randn(3, 8), CudaRowParameters(), Team.WARP),
         (softmax, torch.randn(3, 96), BLOCKS, Team.BLOCK),
         (layernorm, torch.randn(3, 96), BLOCKS, Team.BLOCK),
-        (across, torch.randn(40, 64), CudaRowParameters(), Team.COLUMN),
+        (softmax_of_columns, torch.randn(40, 64), CudaRowParameters(), Team.COLUMN),
         (column_sums, torch.randn(3, 96), BLOCKS, Team.BLOCK),
         (of_channels, torch.randn(3, 2, 640), BLOCKS, Team.BLOCK),
         (of_channels, torch.randn(3, 96, 4), BLOCKS, Team.BLOCK),

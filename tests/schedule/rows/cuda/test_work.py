@@ -11,7 +11,8 @@ from fuser.schedule.rows.cuda.room import Demand
 from fuser.schedule.rows.cuda.work import demand_of
 from fuser.schedule.rows.vectors import Vectors
 from tests.definitions import Define
-from tests.schedule.row_bodies import column_sums, softmax, sums, work_of
+from tests.row_functions import softmax
+from tests.schedule.row_bodies import column_sums, sums, work_of
 
 X = torch.empty(8, 64)
 
