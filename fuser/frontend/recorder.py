@@ -75,6 +75,7 @@ class Recorder:
         """Write all of another fusion, in place of what was written."""
         self.check_open("clone")
         self._builder = FusionBuilder(fusion)
+        self._four_bits = FourBits(self._new_values)
         for value in fusion.inputs:
             self._note_pairs(value)
 
@@ -84,7 +85,7 @@ class Recorder:
         if not type_.dtype.is_float4:
             return self.handle(self._builder.input(type_))
         if not isinstance(type_, TensorType):
-            raise ArgumentError(operation, "dtype", type_.dtype, "no scalar has 4 bits")
+            raise _no_scalar(operation, type_.dtype)
         pairs = type_ if type_.dtype is DataType.Float4_e2m1fn_x2 else pair_type(operation, type_)
         value = self._builder.input(pairs)
         self._note_pairs(value)
@@ -125,6 +126,8 @@ class Recorder:
 
     def constant(self, operation: str, number: Number, dtype: DataType) -> Handle:
         """A literal as `dtype`. Raises ArgumentError where the dtype does not hold the number."""
+        if dtype.is_float4:
+            raise _no_scalar(operation, dtype)
         exact = _as_dtype(operation, number, dtype)
         made = self.add(operation, Constant(exact, dtype))
         self._numbers[made.value] = exact
@@ -227,7 +230,11 @@ class Recorder:
 
     def _own(self, operation: str, handle: Handle) -> Value:
         """The value of a handle, whose 4-bit floats are one by one."""
-        return self._four_bits.apart(self._checked(operation, handle))
+        value = self._checked(operation, handle)
+        if value.dtype is not DataType.Float4_e2m1fn_x2:
+            return value
+        self.check_open(operation)
+        return self._four_bits.apart(value)
 
     def _checked(self, operation: str, handle: Handle) -> Value:
         if handle.owner is not self:
@@ -246,6 +253,10 @@ class Recorder:
     def handle(self, value: Value) -> Handle:
         """A value of the definition as its user holds it."""
         return Tensor(self, value) if value.is_tensor else Scalar(self, value)
+
+
+def _no_scalar(operation: str, dtype: DataType) -> ArgumentError:
+    return ArgumentError(operation, "dtype", dtype, "no scalar has 4 bits")
 
 
 def wrong_type(operation: str, argument: str, expected: str, given: object) -> ArgumentTypeError:

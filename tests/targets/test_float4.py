@@ -392,6 +392,7 @@ REFUSED: list[tuple[str, type[FuserError], str]] = [
     ("fd.ops.add(x, 1.0)", OperandDtypeError, "4-bit floats"),
     ("fd.ops.cast(f, DataType.Float4_e2m1fn_x2)", ArgumentTypeError, "Float4_e2m1fn: outputs"),
     ("fd.define_scalar(DataType.Float4_e2m1fn)", ArgumentError, "no scalar has 4 bits"),
+    ("fd.define_scalar(0.5, DataType.Float4_e2m1fn)", ArgumentError, "no scalar has 4 bits"),
     ("fd.define_tensor([], dtype=DataType.Float4_e2m1fn)", ArgumentError, "0-dim"),
     ("fd.define_tensor([4, 3], dtype=DataType.Float4_e2m1fn)", ArgumentError, "must be even"),
     ("fd.add_output(fd.ops.cast(odd, DataType.Float4_e2m1fn))", ArgumentError, "in pairs"),
