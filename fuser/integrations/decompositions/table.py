@@ -53,6 +53,11 @@ def _decompositions_among(registered: tuple[str, ...]) -> dict[Any, Any]:
         _aten.batch_norm_backward,
         _aten.linalg_vector_norm,
         _aten.dist,
+        _aten.ldexp,
+        _aten.narrow_copy,
+        _aten.permute_copy,
+        _aten.unbind_copy,
+        _aten.view_copy,
     ]
     found: dict[Any, Any] = {**core_aten_decompositions(), **decompositions_of(more)}
     found.pop(_aten.select_scatter.default, None)  # compares every place; here it is a pad
