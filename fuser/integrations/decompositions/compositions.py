@@ -266,6 +266,8 @@ def copysign(x: torch.Tensor, y: torch.Tensor | float) -> torch.Tensor:
     """`x` with the sign of `y`, which zeros and NaN have, too. In torch's decomposition, a sign bit
     is a number."""
     _, dtype = elementwise_dtypes(x, y, type_promotion_kind=_TO_FLOAT)
+    if dtype.is_complex:
+        return NotImplemented
     size = torch.abs(x.to(dtype))
     if not isinstance(y, torch.Tensor):
         return -size if math.copysign(1, y) < 0 else size
@@ -274,6 +276,8 @@ def copysign(x: torch.Tensor, y: torch.Tensor | float) -> torch.Tensor:
 
 def hypot(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """The length of [x, y]; no square overflows. It is infinite where either is, beside NaN too."""
+    if not torch.promote_types(x.dtype, y.dtype).is_floating_point:
+        return NotImplemented
     x, y = torch.abs(x), torch.abs(y)
     large, small = torch.maximum(x, y), torch.minimum(x, y)
     ratio = small / torch.where(large == 0, 1, large)

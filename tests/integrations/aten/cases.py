@@ -309,7 +309,12 @@ CASES = [
 ]
 
 REFUSED = [
-    (case(aten.erfinv.default, f(3).to(torch.complex64)), "takes bool, integer, floating"),
+    (case(aten.erfinv.default, f(3).to(torch.complex64)), "not implemented for 'ComplexFloat'"),
+    (case(aten.nextafter.default, i(9), i(9)), "not implemented for 'Long'"),
+    (case(aten.complex.default, f(3), f(3, dtype=torch.float64)), "scalar type Float but got"),
+    (case(aten.polar.default, f(3), f(3, dtype=torch.float64)), "scalar type Float but got"),
+    (case(aten.sub.Tensor, f(3), b(3)), "with a bool tensor is not supported"),
+    (case(aten.rsub.Scalar, b(3), 1), "with a bool tensor is not supported"),
     (case(aten.cumsum.default, z(3), 0), "it is of complex numbers"),
     (case(aten.cumprod.default, f(3), 0, dtype=torch.complex64), "it is of complex numbers"),
     (case(aten.prod.default, z(3)), "it is of complex numbers"),
