@@ -331,6 +331,7 @@ REFUSED = [
     (case(aten._to_copy.default, f(3), device=torch.device("meta")), "a tensor is on meta"),
     (case(aten.index.Tensor, f(3, 4), [b(3)]), "an index is torch.bool"),
     (case(aten.index_put.default, f(3), [HELD], f(2)), "an index is torch.bool"),
+    (case(aten.index_put.default, f(3), [i(2)], f(2, dtype=BF16)), "torch raises an error"),
     (case(aten.index_put.default, b(3), [HELD], b(1), True), "an index is torch.bool"),
     (case(aten.var.correction, f(3), correction=0.5), "correction=0.5 is no whole number"),
     (case(aten.as_strided.default, f(3, 4), [3], [5]), "another view of memory"),
