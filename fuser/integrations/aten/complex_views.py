@@ -17,6 +17,7 @@ from torch.fx import Node
 from fuser.frontend.handles import Handle
 from fuser.integrations.aten import reductions
 from fuser.integrations.aten.lowering import Lowering
+from fuser.integrations.aten.operand_types import asking_torch
 from fuser.integrations.aten.row import Kind, Row, row
 from fuser.integrations.aten.views import sliced
 from fuser.integrations.fx.nodes import is_pointwise, is_view, tensor_of
@@ -87,6 +88,6 @@ ROWS: tuple[Row, ...] = (
     row(_aten._neg_view.default, _negated, Kind.VIEW),
     row(_aten._conj_physical.default, _conj),
     row(_aten.conj_physical.default, _conj),
-    row(_aten.polar.default, _polar),
+    asking_torch(row(_aten.polar.default, _polar)),
     row(_aten.angle.default, _angle, refuse=_not_complex),
 )

@@ -212,6 +212,9 @@ def _not_indices(node: Node, **given: Any) -> str | None:
 
 
 def _not_places(node: Node, **given: Any) -> str | None:
+    held, source = tensor_of(given["self"]).dtype, tensor_of(given["values"]).dtype
+    if held != source:
+        return f"{source} is put into {held}, for which torch raises an error"
     put = (given[name] for name in ("self", "indices", "values", "accumulate"))
     return None if is_choice(*put) else _not_indices(node, **given)
 

@@ -11,6 +11,7 @@ from torch.fx import Node
 
 from fuser.frontend.handles import Handle, Operand
 from fuser.integrations.aten.lowering import Lowering
+from fuser.integrations.aten.operand_types import asking_torch
 from fuser.integrations.aten.row import Lower, Row, parameters, row, schema
 from fuser.integrations.fx.nodes import meta_of, tensor_of
 from fuser.ir.pointwise import EQUALITIES, TABLE
@@ -224,7 +225,7 @@ def _other_device(node: Node, **given: Any) -> str | None:
     return None if here == there else f"it copies from {here} to {there}"
 
 
-ROWS: tuple[Row, ...] = (
+_ROWS: tuple[Row, ...] = (
     *_plain_rows(),
     row(_aten.add.Tensor, _add),
     row(_aten.add.Scalar, _add),
@@ -256,3 +257,4 @@ ROWS: tuple[Row, ...] = (
     row(_aten.lift_fresh_copy.default, _copied),
     row(_aten.copy.default, _copy),
 )
+ROWS: tuple[Row, ...] = tuple(map(asking_torch, _ROWS))

@@ -10,6 +10,9 @@ unfold backward                   the k-th strides of all windows, k strides lat
 scatter_reduce(x, i, s, "mean")   sums over counts, each a scatter that adds
 weight norm, and backwards        sums along rows
 eye(n, m)                         where a range of n equals one of m
+copysign(x, y)                    where(signbit(y), -abs(x), abs(x))
+hypot(x, y)                       sqrt(1 + (small / large)^2) large
+round(x, decimals=n)              round(x 10^n) / 10^n
 """
 
 from __future__ import annotations
@@ -19,11 +22,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._prims_common import (
+    ELEMENTWISE_TYPE_PROMOTION_KIND,
+    elementwise_dtypes,  # pyright: ignore[reportUnknownVariableType]
+)
 
 from fuser.integrations.decompositions.image_windows import MOST_ELEMENTS, widened
 from fuser.integrations.fx.nodes import is_static
 
 _aten: Any = torch.ops.aten
+_TO_FLOAT = ELEMENTWISE_TYPE_PROMOTION_KIND.INT_TO_FLOAT
 
 
 def bernoulli(
@@ -251,6 +259,45 @@ def eye(
     )
 
 
+# -- elements ------------------------------------------------------------------------------------
+
+
+def copysign(x: torch.Tensor, y: torch.Tensor | float) -> torch.Tensor:
+    """`x` with the sign of `y`, which zeros and NaN have, too. In torch's decomposition, a sign bit
+    is a number."""
+    _, dtype = elementwise_dtypes(x, y, type_promotion_kind=_TO_FLOAT)
+    if dtype.is_complex:
+        return NotImplemented
+    size = torch.abs(x.to(dtype))
+    if not isinstance(y, torch.Tensor):
+        return -size if math.copysign(1, y) < 0 else size
+    return torch.where(torch.signbit(y), -size, size)
+
+
+def hypot(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The length of [x, y]; no square overflows. It is infinite where either is, beside NaN too."""
+    if not torch.promote_types(x.dtype, y.dtype).is_floating_point:
+        return NotImplemented
+    x, y = torch.abs(x), torch.abs(y)
+    large, small = torch.maximum(x, y), torch.minimum(x, y)
+    ratio = small / torch.where(large == 0, 1, large)
+    length = torch.sqrt(1 + ratio * ratio) * large
+    return torch.where(torch.isinf(x) | torch.isinf(y), torch.inf, length)
+
+
+_MOST_DECIMALS = 22
+"""Powers of ten up to this are exact in float64."""
+
+
+def round_decimals(x: torch.Tensor, *, decimals: int) -> torch.Tensor:
+    """Numbers rounded to so many decimals, as torch's kernel does it; of 16 bits, it rounds each
+    step of that."""
+    if x.dtype not in (torch.float32, torch.float64) or abs(decimals) > _MOST_DECIMALS:
+        return NotImplemented
+    power = 10.0 ** abs(decimals)
+    return torch.round(x * power) / power if decimals >= 0 else torch.round(x / power) * power
+
+
 COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _aten.bernoulli.p: bernoulli,
     _aten.bernoulli.Tensor: bernoulli,
@@ -270,5 +317,9 @@ COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _aten._weight_norm_interface_backward.default: weight_norm_backward,
     _aten.eye.default: eye,
     _aten.eye.m: eye,
+    _aten.copysign.Tensor: copysign,
+    _aten.copysign.Scalar: copysign,
+    _aten.hypot.default: hypot,
+    _aten.round.decimals: round_decimals,
 }
 """The decompositions."""

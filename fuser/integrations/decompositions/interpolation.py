@@ -39,6 +39,9 @@ def resized(x: torch.Tensor, lines: Sequence[Line]) -> torch.Tensor:
     """
     last = _LAST.get(x.dim(), torch.contiguous_format)
     is_last = x.is_contiguous(memory_format=last) and not x.is_contiguous()
+    layout = last if is_last else torch.contiguous_format
+    if not any(line.changes for line in lines):
+        return x.clone(memory_format=layout)
     made = x.to(torch.promote_types(x.dtype, torch.float32))
     made = made.movedim(1, -1) if is_last else made
     for line in lines:
@@ -47,7 +50,6 @@ def resized(x: torch.Tensor, lines: Sequence[Line]) -> torch.Tensor:
             readers = own.readers()
             made = own.read(made) if readers is None else _summed(made, own, readers)
     made = made.movedim(-1, 1) if is_last else made
-    layout = last if is_last else torch.contiguous_format
     return made.to(x.dtype).contiguous(memory_format=layout)
 
 

@@ -130,9 +130,12 @@ _RANKS = {torch.channels_last: (4,), torch.channels_last_3d: (5,)}
 # -- as all operands -----------------------------------------------------------------------------
 
 _OF_ELEMENTS = (
+    _aten.copysign.Tensor,
     _aten.hardswish_backward.default,
     _aten.hardtanh_backward.default,
     _aten.heaviside.default,
+    _aten.hypot.default,
+    _aten.ldexp.Tensor,
     _aten.logaddexp.default,
     _aten.logaddexp2.default,
     _aten.special_xlog1py.default,

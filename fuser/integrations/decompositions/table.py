@@ -20,6 +20,7 @@ from torch._ops import OpOverload
 
 from fuser.integrations.decompositions.compositions import COMPOSITIONS
 from fuser.integrations.decompositions.image_samples import grid_sampler_2d
+from fuser.integrations.decompositions.own_memory import in_own_memory
 from fuser.integrations.decompositions.pools import POOLS
 from fuser.integrations.decompositions.result_orders import as_torchs
 from fuser.integrations.decompositions.searches import SEARCHES
@@ -52,6 +53,11 @@ def _decompositions_among(registered: tuple[str, ...]) -> dict[Any, Any]:
         _aten.batch_norm_backward,
         _aten.linalg_vector_norm,
         _aten.dist,
+        _aten.ldexp,
+        _aten.narrow_copy,
+        _aten.permute_copy,
+        _aten.unbind_copy,
+        _aten.view_copy,
     ]
     found: dict[Any, Any] = {**core_aten_decompositions(), **decompositions_of(more)}
     found.pop(_aten.select_scatter.default, None)  # compares every place; here it is a pad
@@ -63,7 +69,7 @@ def _decompositions_among(registered: tuple[str, ...]) -> dict[Any, Any]:
     found[add] = _without_dimensions(found[add])
     found[_aten.grid_sampler_2d.default] = grid_sampler_2d
     found |= {**POOLS, **SEARCHES, **COMPOSITIONS, **_PADS, **dict(_of_lists())}
-    return as_torchs(found)
+    return in_own_memory(as_torchs(found))
 
 
 def _of_real_numbers(decomposition: Callable[..., Any]) -> Callable[..., Any]:

@@ -309,7 +309,12 @@ CASES = [
 ]
 
 REFUSED = [
-    (case(aten.erfinv.default, f(3).to(torch.complex64)), "takes bool, integer, floating"),
+    (case(aten.erfinv.default, f(3).to(torch.complex64)), "not implemented for 'ComplexFloat'"),
+    (case(aten.nextafter.default, i(9), i(9)), "not implemented for 'Long'"),
+    (case(aten.complex.default, f(3), f(3, dtype=torch.float64)), "scalar type Float but got"),
+    (case(aten.polar.default, f(3), f(3, dtype=torch.float64)), "scalar type Float but got"),
+    (case(aten.sub.Tensor, f(3), b(3)), "with a bool tensor is not supported"),
+    (case(aten.rsub.Scalar, b(3), 1), "with a bool tensor is not supported"),
     (case(aten.cumsum.default, z(3), 0), "it is of complex numbers"),
     (case(aten.cumprod.default, f(3), 0, dtype=torch.complex64), "it is of complex numbers"),
     (case(aten.prod.default, z(3)), "it is of complex numbers"),
@@ -326,6 +331,7 @@ REFUSED = [
     (case(aten._to_copy.default, f(3), device=torch.device("meta")), "a tensor is on meta"),
     (case(aten.index.Tensor, f(3, 4), [b(3)]), "an index is torch.bool"),
     (case(aten.index_put.default, f(3), [HELD], f(2)), "an index is torch.bool"),
+    (case(aten.index_put.default, f(3), [i(2)], f(2, dtype=BF16)), "torch raises an error"),
     (case(aten.index_put.default, b(3), [HELD], b(1), True), "an index is torch.bool"),
     (case(aten.var.correction, f(3), correction=0.5), "correction=0.5 is no whole number"),
     (case(aten.as_strided.default, f(3, 4), [3], [5]), "another view of memory"),

@@ -253,3 +253,53 @@ def assert_drawn(function: Callable[..., torch.Tensor], x: torch.Tensor) -> torc
     assert (found[0].dtype, found[0].stride()) == (wanted.dtype, wanted.stride())
     assert [report.percent for report in dynamo.reports()] == [100.0]
     return found[0]
+
+
+_EDGES = torch.tensor(
+    [0.0, -0.0, 1.0, -2.5, 1e-40, 3e38, torch.inf, -torch.inf, torch.nan, 1234.5678]
+)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.copysign,
+        torch.hypot,
+        lambda x, y: torch.copysign(x.isnan(), y),
+        lambda x, y: torch.copysign(x, -0.0),
+        lambda x, y: torch.ldexp(x, torch.arange(-4, 6)),
+        lambda x, y: torch.round(x + y, decimals=2),
+        lambda x, y: torch.round(x + y, decimals=-2),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_functions_of_elements_at_their_edges(
+    function: Callable[..., torch.Tensor], dtype: torch.dtype
+) -> None:
+    """Signs of zeros too, and how operands that lie differently make results lie."""
+    x, y = _EDGES.to(dtype).repeat(10, 1), _EDGES.to(dtype).repeat(10, 1).t()
+    dynamo.clear_reports()
+    expected, found = function(x, y), torch.compile(function, backend="fuser")(x, y)
+    torch.testing.assert_close(
+        found, expected, equal_nan=True, atol=0, rtol=4 * torch.finfo(dtype).eps
+    )
+    assert torch.equal(found.signbit() & (found == 0), expected.signbit() & (expected == 0))
+    assert found.stride() == expected.stride()
+    assert {report.percent for report in dynamo.reports()} == {100.0}
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [
+        lambda x: torch.permute_copy(x, (1, 0)),
+        lambda x: torch.view_copy(x, (7, 5)),
+        lambda x: torch.narrow_copy(x, 0, 1, 2),
+        lambda x: torch.unbind_copy(x)[1],
+    ],
+)
+def test_copies_of_views(copied: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    x = torch.linspace(-1, 1, 35).view(5, 7)
+    assert_fused(lambda x: copied(x * 2) + 1, x)
+    made = torch.compile(copied, backend="fuser")(x)
+    assert made.stride() == copied(x).stride()
+    assert made.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
