@@ -18,7 +18,8 @@ _normal_quantile = cast("Reference", torch.special.ndtri)  # pyright: ignore[rep
 
 
 def erfcinv(x: torch.Tensor) -> torch.Tensor:
-    return (-_normal_quantile(x.double() / 2) * 2**-0.5).to(x.dtype)
+    inverse = -_normal_quantile(x.double() / 2) * 2**-0.5
+    return (inverse + 0.0).to(x.dtype)  # of 1 it is 0, not -0
 
 
 def logical_right_shift(x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
