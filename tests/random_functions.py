@@ -72,6 +72,23 @@ def tame(writer: Writer) -> None:
     )
 
 
+def reinterpreted(writer: Writer) -> None:
+    """The bits of exact numbers, which nothing is computed of, or the numbers of their bits."""
+    position = writer.operand(
+        lambda h, k: h.dtype() in (DataType.Float, DataType.Double) and k.exact and k.finite
+    )
+    if position is None or writer.handles[position].value in either_zero(writer.fd.fusion):
+        return
+    if writer.draw(st.booleans()):
+        leaf = Known(math.inf, 0, leaf=True)
+        writer.add(lambda fd, v: fd.ops.bits(v[position]), leaf)
+        return
+    name = "float_of_bits" if writer.dtype(position) is DataType.Float else "double_of_bits"
+    writer.add(
+        lambda fd, v: getattr(fd.ops, name)(fd.ops.bits(v[position])), writer.facts[position]
+    )
+
+
 def edged(writer: Writer) -> None:
     """A function of exact numbers as they are, some of which it may have no number for."""
     name = writer.pick(_EDGED)
@@ -349,5 +366,5 @@ def _met(writer: Writer, *positions: int) -> Known | None:
     return known(max(each.bound for each in facts), exact)
 
 
-FUNCTIONS = (tame, tame, edged, edged, of_complex, kind, signbit, bits)
+FUNCTIONS = (tame, tame, edged, edged, of_complex, kind, signbit, bits, reinterpreted)
 OPERANDS = (quotient, quotient, shift, divisor, neighbour, power, power, multiple_added, limited)

@@ -18,8 +18,11 @@ from fuser.ir.dtypes import Category, DataType
 from fuser.ir.promotion import (
     Rule,
     arithmetic,
+    bit_pattern,
     comparison,
     complex_parts,
+    double_of_bits,
+    float_of_bits,
     floating,
     identity,
     magnitude,
@@ -100,10 +103,12 @@ _UNARY = (
     _unary("asinh", "bifc", floating, torch.asinh, cost=20),
     _unary("atan", "bifc", floating, torch.atan, cost=15),
     _unary("atanh", "bifc", floating, torch.atanh, cost=20),
+    _unary("bits", "fe", bit_pattern, references.bits, "bits_of({0})", e="{0}.bits"),
     _unary("bitwise_not", "bi", arithmetic, torch.bitwise_not, "~{0}", b="!{0}"),
     _unary("ceil", "if", arithmetic, torch.ceil, i="{0}"),
     _unary("cos", "bifc", floating, torch.cos, cost=15),
     _unary("cosh", "bifc", floating, torch.cosh, cost=20),
+    _unary("double_of_bits", "i", double_of_bits, references.double_of_bits, "double_of({0})"),
     _unary("erf", "bif", floating, torch.erf, cost=15),
     _unary("erfc", "bif", floating, torch.erfc, cost=20),
     _unary("erfcinv", "bif", floating, references.erfcinv, cost=30),
@@ -113,6 +118,7 @@ _UNARY = (
     _unary("expm1", "bifc", floating, torch.expm1, cost=15),
     _unary("float4_high", "p", unpacking, four_bits.high, cost=6),
     _unary("float4_low", "p", unpacking, four_bits.low, cost=6),
+    _unary("float_of_bits", "i", float_of_bits, references.float_of_bits, "float_of({0})"),
     _unary("floor", "if", arithmetic, torch.floor, i="{0}"),
     _unary("frac", "f", arithmetic, torch.frac, "{0} - trunc({0})", cost=2),
     _unary("imag", "c", magnitude, references.imag),
@@ -284,7 +290,7 @@ EXACT_ROWS = frozenset(
     (
         *("abs", "neg", "sign", "ceil", "floor", "round", "trunc", "relu", "clamp", "threshold"),
         *("maximum", "minimum", "where", "set", "segment_set", "complex", "real", "imag"),
-        *("float4_pair", "float4_low", "float4_high"),
+        *("float4_pair", "float4_low", "float4_high", "bits", "float_of_bits", "double_of_bits"),
     )
 )
 """Rows that round nothing."""

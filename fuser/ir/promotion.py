@@ -94,6 +94,26 @@ def complex_parts(operands: tuple[Operand, ...]) -> Signature:
     return Signature((part, part), dtypes.complex_of(part))
 
 
+def bit_pattern(operands: tuple[Operand, ...]) -> Signature:
+    """The bits of a float as an integer of its size; 16-bit floats are read as float32."""
+    of = operands[0].dtype.compute
+    if operands[0].dtype.is_byte_float:
+        return Signature((operands[0].dtype,), DataType.UInt8)
+    return Signature((of,), DataType.Int32 if of is DataType.Float else DataType.Int)
+
+
+def float_of_bits(operands: tuple[Operand, ...]) -> Signature:
+    """The float32 of 32 bits."""
+    assert len(operands) == 1
+    return Signature((DataType.Int32,), DataType.Float)
+
+
+def double_of_bits(operands: tuple[Operand, ...]) -> Signature:
+    """The float64 of 64 bits."""
+    assert len(operands) == 1
+    return Signature((DataType.Int,), DataType.Double)
+
+
 def packing(operands: tuple[Operand, ...]) -> Signature:
     """float4_pair(low, high): two 4-bit floats in a byte."""
     assert len(operands) == 2

@@ -40,6 +40,19 @@ def trunc_div(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return torch.where(is_negation, -x, quotient)
 
 
+def bits(x: torch.Tensor) -> torch.Tensor:
+    """The bits of a float, as an integer of as many."""
+    return x.view({1: torch.uint8, 4: torch.int32, 8: torch.int64}[x.itemsize]).clone()
+
+
+def float_of_bits(x: torch.Tensor) -> torch.Tensor:
+    return x.view(torch.float32).clone()
+
+
+def double_of_bits(x: torch.Tensor) -> torch.Tensor:
+    return x.view(torch.float64).clone()
+
+
 def copy(x: torch.Tensor) -> torch.Tensor:
     return x.clone()
 

@@ -167,6 +167,32 @@ FUSER_DEVICE float float_of_bits(unsigned int bits) {
   return value;
 }
 
+//@ bits_of: FUSER_DEVICE, copy_bytes, int32, int64
+FUSER_DEVICE int32 bits_of(float value) {
+  int32 bits;
+  copy_bytes<4>(&bits, &value);
+  return bits;
+}
+FUSER_DEVICE int64 bits_of(double value) {
+  int64 bits;
+  copy_bytes<8>(&bits, &value);
+  return bits;
+}
+
+//@ float_of: FUSER_DEVICE, copy_bytes, int32
+FUSER_DEVICE float float_of(int32 bits) {
+  float value;
+  copy_bytes<4>(&value, &bits);
+  return value;
+}
+
+//@ double_of: FUSER_DEVICE, copy_bytes, int64
+FUSER_DEVICE double double_of(int64 bits) {
+  double value;
+  copy_bytes<8>(&value, &bits);
+  return value;
+}
+
 //@ half_bits: FUSER_DEVICE, float_bits, float_of_bits
 // Rounds to nearest even; every NaN becomes 0x7fff.
 FUSER_DEVICE unsigned short half_bits(float value) {

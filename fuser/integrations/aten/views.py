@@ -13,6 +13,7 @@ from fuser.frontend.handles import Handle
 from fuser.integrations.aten.lowering import Lowering
 from fuser.integrations.aten.row import Kind, Row, row
 from fuser.integrations.fx.nodes import NO_END, is_static, tensor_of
+from fuser.ir.dtypes import NUMBERS, DataType, from_torch
 from fuser.ir.shapes import row_major_strides
 
 _aten: Any = torch.ops.aten
@@ -41,6 +42,37 @@ def _no_reshape(node: Any, **given: Any) -> str | None:
         begins = given["storage_offset"] in (None, x.storage_offset())
         return None if begins else "it begins elsewhere in memory"
     return "it is another view of memory than a reshape"
+
+
+_WHOLE = (DataType.Float, DataType.Double)
+"""Floats that are read as integers of their size, and made of them, in a definition."""
+
+
+def _as_other_bits(b: Lowering, self: Any, dtype: torch.dtype) -> Handle:
+    """The same bytes as elements of another type of the same size."""
+    x, to = b.exact(self), b.dtype
+    if x.dtype() is to:
+        return b.ops.set(x)
+    if x.dtype() is DataType.BFloat16:  # the upper half of a float32
+        wide = b.ops.bits(b.ops.cast(x, DataType.Float))
+        return b.ops.cast(b.ops.bitwise_right_shift(wide, 16), to)
+    if x.dtype().is_floating:
+        bits = b.ops.bits(x)
+        return bits if bits.dtype() is to else b.ops.cast(bits, to)
+    if to in _WHOLE:
+        return b.ops.float_of_bits(x) if to is DataType.Float else b.ops.double_of_bits(x)
+    return b.ops.cast(x, to)
+
+
+def _no_other_bits(node: Node, **given: Any) -> str | None:
+    of, to = (from_torch(dtype) for dtype in (tensor_of(given["self"]).dtype, given["dtype"]))
+    if of not in NUMBERS or to not in NUMBERS or DataType.Bool in (of, to):
+        return "there is no integer of these bits"
+    if of.itemsize != to.itemsize:
+        return "its elements are of another size"
+    is_read = of.is_integral or of in (*_WHOLE, DataType.BFloat16) or of.is_byte_float
+    is_made = to.is_integral or (to in _WHOLE and of.is_integral)
+    return None if of is to or (is_read and is_made) else f"no {to.name} is made of bits"
 
 
 def _permute(b: Lowering, self: Any, dims: Sequence[int]) -> Handle:
@@ -215,6 +247,7 @@ def _not_apart(node: Node, **given: Any) -> str | None:
 
 ROWS: tuple[Row, ...] = (
     row(_aten.view.default, _view, Kind.VIEW),
+    row(_aten.view.dtype, _as_other_bits, Kind.VIEW, _no_other_bits),
     row(_aten._unsafe_view.default, _view, Kind.VIEW),
     row(_aten.reshape.default, _reshape, Kind.VIEW),
     row(_aten.as_strided.default, _as_strided, Kind.VIEW, _no_reshape),

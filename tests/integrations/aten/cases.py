@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -42,6 +43,15 @@ PUT = aten.index_put.default
 HELD = torch.tensor([True, False, True])
 SHIFTS = ("__lshift__", "__rshift__")
 SHIFTED = torch.tensor([-9, -1, 0, 1, 77, 2**62])
+SPECIAL = torch.tensor([0.0, -0.0, 1.5, -2.75, 1e-40, 3e38, torch.inf, -torch.inf, torch.nan])
+OTHER_BITS = (
+    (torch.float32, torch.int32),
+    (torch.float64, torch.int64),
+    (torch.bfloat16, torch.int16),
+    (torch.float32, torch.float32),
+)
+SMALL = torch.arange(-128, 128, dtype=torch.float32)
+BYTES = (torch.uint8, torch.int8)
 MULTIPLY_ADD = [prims.fma.default] if hasattr(prims, "fma") else []
 
 CASES = [
@@ -123,6 +133,9 @@ CASES = [
     case(aten.view.default, f(6, 4), [3, -1]),
     case(aten.view.default, f(1), []),
     case(aten._unsafe_view.default, f(6, 4), [24]),
+    *[case(aten.view.dtype, SPECIAL.to(of), to) for of, to in OTHER_BITS],
+    *[case(aten.view.dtype, SPECIAL.to(of).view(to), of) for of, to in OTHER_BITS[:2]],
+    *[case(aten.view.dtype, SMALL.to(of), to) for of, to in itertools.permutations(BYTES, 2)],
     case(aten.reshape.default, f(6, 4).t(), [24]),
     case(aten.as_strided.default, f(2, 6), [3, 4], [4, 1]),
     case(aten.as_strided.default, f(4, 1), [4], [1], 0),
@@ -320,6 +333,10 @@ REFUSED = [
     (case(aten.prod.default, z(3)), "it is of complex numbers"),
     (case(aten.prod.dim_int, z(3, 4), 1), "it is of complex numbers"),
     (case(aten.sort.default, f(3)), "the table has no row"),
+    (case(aten.view.dtype, f(3), torch.int16), "of another size"),
+    (case(aten.view.dtype, i(3).half(), torch.int16), "no Int16 is made of bits"),
+    (case(aten.view.dtype, i(3).short(), torch.bfloat16), "no BFloat16 is made of bits"),
+    (case(aten.view.dtype, b(3), torch.uint8), "no integer of these bits"),
     (case(aten.mul.Tensor, f(3).to_sparse(), 2.0), "layout is torch.sparse_coo"),
     (
         case(aten.clone.default, torch.zeros(3).to(torch.float8_e5m2fnuz)),
