@@ -12,6 +12,7 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
+from fuser.ir import four_bits
 from fuser.ir.interpret import interpret
 from fuser.ir.tolerance import tolerance
 
@@ -321,6 +322,20 @@ def _narrowed_exact(x: torch.Tensor) -> torch.Tensor:
     return first + second + third
 
 
+def _in_blocks(fd: FusionDefinition, x: Handle) -> Handle:
+    """Rounded to 4 bits by blocks of 16 that share a scale, and taken apart again."""
+    codes, scales = fd.ops.nv_block_quantize(x)
+    blocks = fd.ops.reshape(fd.ops.cast(codes, DataType.Float), [33, -1, 16])
+    wide = blocks * fd.ops.broadcast(fd.ops.cast(scales, DataType.Float), [False, False, True])
+    return fd.ops.reshape(wide, [33, -1])
+
+
+def _in_blocks_exact(x: torch.Tensor) -> torch.Tensor:
+    blocks = x.float().unflatten(1, (-1, 16))
+    scale = (blocks.abs().amax(2, keepdim=True) / 6).to(torch.float8_e4m3fn).float()
+    return (four_bits.rounded(blocks * (1 / scale)) * scale).flatten(1).to(x.dtype)
+
+
 FAMILIES = (
     Family("flat", _gelu, torch.nn.functional.gelu, random((33, 65))),
     Family("one element", _gelu, torch.nn.functional.gelu, random(())),
@@ -361,6 +376,7 @@ FAMILIES = (
     ),
     Family("division", _regrouped, _regrouped_exact, random((4, 6), (8, 3))),
     Family("8-bit floats", _narrowed, _narrowed_exact, random((33, 130))),
+    Family("blocks of 4 bits", _in_blocks, _in_blocks_exact, random((33, 96))),
     Family("slice", _sliced, lambda x: torch.exp(x[2:30:3, 1:40]), random((32, 48))),
     Family("pad", _padded, _padded_exact, random((19, 33))),
     Family("concatenation", _joined, _joined_exact, random((7, 24), (7, 40))),
