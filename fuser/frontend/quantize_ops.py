@@ -20,16 +20,12 @@ from fuser.frontend.handles import Handle, Operand
 from fuser.frontend.index_ops import IndexOps
 from fuser.frontend.reduction_ops import ReductionOps
 from fuser.frontend.shape_ops import ShapeOps
+from fuser.ir.block_products import BLOCK, TILE_COLUMNS, TILE_OUTER, TILE_ROWS
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 
-_BLOCK = {DataType.Float4_e2m1fn: 16, DataType.Float8_e4m3fn: 32}
-"""How many elements share a scale."""
-
 _LARGEST_FLOAT4, _LARGEST_E4M3, _LARGEST_POWER = 6.0, 448.0, 2.0**127
 _LARGEST_FLOAT = 3.4028234663852886e38
-_ROWS, _COLUMNS, _OUTER = 128, 4, 32
-"""Of a tile of scales; the rows of one are 4 times 32."""
 
 
 class QuantizeOps(ShapeOps, ReductionOps, IndexOps, FactoryOps):
@@ -54,8 +50,8 @@ class QuantizeOps(ShapeOps, ReductionOps, IndexOps, FactoryOps):
         name = "nv_block_quantize"
         value = self._recorder.tensor(name, "input", input)
         to = data_type(name, dtype)
-        if to not in _BLOCK:
-            raise ArgumentError(name, "dtype", dtype, f"one of {', '.join(map(repr, _BLOCK))}")
+        if to not in BLOCK:
+            raise ArgumentError(name, "dtype", dtype, f"one of {', '.join(map(repr, BLOCK))}")
         self._check(name, value, to, integer(name, "block_size", block_size))
         swizzled = boolean(name, "swizzle_block_scales", swizzle_block_scales)
         if swizzled and len(value.shape) != 2:
@@ -112,29 +108,33 @@ class QuantizeOps(ShapeOps, ReductionOps, IndexOps, FactoryOps):
             raise ArgumentError(name, "input", value.type, "a matrix of scales")
         rows, columns = (self.size(input, dim) for dim in range(2))
         groups = self.size(input_offsets, 0)
-        width = (columns + (_COLUMNS - 1)) // _COLUMNS * _COLUMNS
+        width = (columns + (TILE_COLUMNS - 1)) // TILE_COLUMNS * TILE_COLUMNS
         row = self.broadcast(self.iota(rows), [False, True])
         begun = row >= self.broadcast(input_offsets, [True, False])
         group = self.sum(self.cast(begun, DataType.Int), [1]) - 1
         within = self.iota(rows) - self.index_select(input_offsets, group, 0)
         first = self.index_select(output_offsets, group, 0)
         place = self._place(first, within, self.iota(columns), width)
-        size = (rows + groups * _ROWS) * width
+        size = (rows + groups * TILE_ROWS) * width
         empty = self.full([size], 0.0, value.dtype)
         placed = self.scatter(empty, self.reshape(place, [-1]), self.reshape(input, [-1]), 0)
         return self.reshape(placed, [-1, width])
 
     def _place(self, first: Handle, row: Handle, column: Handle, width: Handle) -> Handle:
         """Where scales lie from the start, of tiles that begin at row `first`: [rows, columns]."""
-        tile, rest = row // _ROWS, row % _ROWS
-        inner, outer = rest // _OUTER, rest % _OUTER
-        of_row = (first + tile * _ROWS) * width + outer * (_COLUMNS * _COLUMNS) + inner * _COLUMNS
-        of_column = column // _COLUMNS * (_ROWS * _COLUMNS) + column % _COLUMNS
+        tile, rest = row // TILE_ROWS, row % TILE_ROWS
+        inner, outer = rest // TILE_OUTER, rest % TILE_OUTER
+        of_row = (
+            (first + tile * TILE_ROWS) * width
+            + outer * (TILE_COLUMNS * TILE_COLUMNS)
+            + inner * TILE_COLUMNS
+        )
+        of_column = column // TILE_COLUMNS * (TILE_ROWS * TILE_COLUMNS) + column % TILE_COLUMNS
         return self.broadcast(of_row, [False, True]) + self.broadcast(of_column, [True, False])
 
     def _check(self, name: str, value: Value, dtype: DataType, block_size: int) -> None:
         """Raises ArgumentError."""
-        block = _BLOCK[dtype]
+        block = BLOCK[dtype]
         if block_size != block:
             expected = f"{block} elements of {dtype.name} share a scale"
             raise ArgumentError(name, "block_size", block_size, expected)
@@ -149,7 +149,7 @@ class QuantizeOps(ShapeOps, ReductionOps, IndexOps, FactoryOps):
     def _nvfp4(self, x: Handle, value: Value, global_scale: Handle | None) -> tuple[Handle, Handle]:
         """The pairs of 4-bit floats, each computed from the two numbers that it holds."""
         sizes = [self.size(x, dim) for dim in range(len(value.shape) - 1)]
-        pairs = self.reshape(x, [*sizes, -1, _BLOCK[DataType.Float4_e2m1fn] // 2, 2])
+        pairs = self.reshape(x, [*sizes, -1, BLOCK[DataType.Float4_e2m1fn] // 2, 2])
         low, high = (
             self.cast(self.select(pairs, number, -1), DataType.Float) for number in range(2)
         )
@@ -170,7 +170,7 @@ class QuantizeOps(ShapeOps, ReductionOps, IndexOps, FactoryOps):
 
     def _mxfp8(self, x: Handle, value: Value) -> tuple[Handle, Handle]:
         sizes = [self.size(x, dim) for dim in range(len(value.shape))]
-        blocks = self.reshape(x, [*sizes[:-1], -1, _BLOCK[DataType.Float8_e4m3fn]])
+        blocks = self.reshape(x, [*sizes[:-1], -1, BLOCK[DataType.Float8_e4m3fn]])
         wide = self.cast(blocks, DataType.Float)
         largest = self.max(self._abs(wide), [-1], keepdim=True) * (1 / _LARGEST_E4M3)
         size = self._minimum(largest, _LARGEST_POWER)
@@ -185,10 +185,15 @@ class QuantizeOps(ShapeOps, ReductionOps, IndexOps, FactoryOps):
     def _swizzled(self, scales: Handle) -> Handle:
         """Of a matrix, in whole tiles."""
         rows, columns = (self.size(scales, dim) for dim in range(2))
-        tiles = (rows + (_ROWS - 1)) // _ROWS, (columns + (_COLUMNS - 1)) // _COLUMNS
-        filled = tiles[0] * _ROWS, tiles[1] * _COLUMNS
+        tiles = (
+            (rows + (TILE_ROWS - 1)) // TILE_ROWS,
+            (columns + (TILE_COLUMNS - 1)) // TILE_COLUMNS,
+        )
+        filled = tiles[0] * TILE_ROWS, tiles[1] * TILE_COLUMNS
         whole = self.pad(scales, [0, filled[1] - columns, 0, filled[0] - rows], 0.0)
-        apart = self.reshape(whole, [tiles[0], _ROWS // _OUTER, _OUTER, tiles[1], _COLUMNS])
+        apart = self.reshape(
+            whole, [tiles[0], TILE_ROWS // TILE_OUTER, TILE_OUTER, tiles[1], TILE_COLUMNS]
+        )
         return self.reshape(self.permute(apart, [0, 3, 2, 1, 4]), list(filled))
 
     def _abs(self, x: Operand) -> Handle:

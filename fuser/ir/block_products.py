@@ -19,7 +19,10 @@ from fuser.ir.result_shapes import same_size
 from fuser.ir.types import TensorType
 
 _PAIRS, _E8M0 = torch.float4_e2m1fn_x2, torch.float8_e8m0fnu
-_ROWS, _COLUMNS, _OUTER = 128, 4, 32
+TILE_ROWS, TILE_COLUMNS, TILE_OUTER = 128, 4, 32
+"""Of a tile of swizzled scales: rows are `TILE_OUTER` of 4 times as many, those first."""
+BLOCK = {DataType.Float4_e2m1fn: 16, DataType.Float8_e4m3fn: 32}
+"""How many elements of a type share a scale."""
 _HAS_BLOCKS = (10, 0)
 """The first GPUs whose tensor cores read scales of blocks."""
 
@@ -67,18 +70,20 @@ def _widened(operand: torch.Tensor, scales: torch.Tensor, block: int) -> torch.T
 
 def _linear(scales: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
     """Swizzled scales as a matrix."""
-    tiles = -(-rows // _ROWS), -(-columns // _COLUMNS)
+    tiles = -(-rows // TILE_ROWS), -(-columns // TILE_COLUMNS)
     if scales.numel() != _whole_tiles(rows, columns):
-        expected = f"expected the scales of {list(tiles)} tiles of {_ROWS} by {_COLUMNS}, swizzled"
+        expected = (
+            f"expected the scales of {list(tiles)} tiles of {TILE_ROWS} by {TILE_COLUMNS}, swizzled"
+        )
         raise ArgumentError("scaled_mm", "scales", list(scales.shape), expected)
-    apart_ = scales.contiguous().reshape(*tiles, _OUTER, _ROWS // _OUTER, _COLUMNS)
-    matrix = apart_.transpose(1, 3).reshape(tiles[0] * _ROWS, tiles[1] * _COLUMNS)
+    tiled = scales.contiguous().reshape(*tiles, TILE_OUTER, TILE_ROWS // TILE_OUTER, TILE_COLUMNS)
+    matrix = tiled.transpose(1, 3).reshape(tiles[0] * TILE_ROWS, tiles[1] * TILE_COLUMNS)
     return matrix[:rows, :columns]
 
 
 def _whole_tiles(rows: int, columns: int) -> int:
     """How many scales as many whole tiles as hold these have."""
-    return -(-rows // _ROWS) * _ROWS * -(-columns // _COLUMNS) * _COLUMNS
+    return -(-rows // TILE_ROWS) * TILE_ROWS * -(-columns // TILE_COLUMNS) * TILE_COLUMNS
 
 
 # -- groups --------------------------------------------------------------------------------------
@@ -134,7 +139,7 @@ def groups(
     starts = torch.stack((problem_sizes[:, 0].long(), expert_offsets.long(), sf_offsets.long()), 1)
     for group, of_group in enumerate(starts.cpu()):
         rows, first, first_scale = (int(number) for number in of_group)
-        last_scale = first_scale + -(-rows // _ROWS) * _ROWS
+        last_scale = first_scale + -(-rows // TILE_ROWS) * TILE_ROWS
         if rows == 0:
             continue
         scales = scale1[first_scale:last_scale], scale2[group]
