@@ -1,4 +1,4 @@
-"""Functions of a few numbers at a time: points, boxes, quaternions, colours, gates, few classes."""
+"""Functions of a few numbers at a time: points, boxes, quaternions, gates, few classes, blocks."""
 
 from __future__ import annotations
 
@@ -26,6 +26,25 @@ def norm_of_few(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> to
 
 def classes_of_pixels(scores: torch.Tensor) -> torch.Tensor:
     return F.log_softmax(scores, 1)
+
+
+# -- blocks --------------------------------------------------------------------------------------
+
+
+def microscaled(x: torch.Tensor) -> torch.Tensor:
+    """Blocks of 32 in 4 bits, by arithmetic of their bits: two in a byte, then the exponents that
+    blocks share."""
+    blocks = x.float().view(x.shape[0], -1, 32)
+    exponent = (blocks.abs().amax(2).view(torch.int32) >> 23 & 255) - 2
+    bits = (blocks / (exponent << 23).view(torch.float32)[..., None]).view(torch.int32)
+    sign = bits & -(2**31)
+    size = (bits ^ sign).view(torch.float32)
+    halves = (size + 2.0**22).view(torch.int32) - (149 << 23)
+    whole = size.view(torch.int32)
+    above = (whole + (whole >> 22 & 1) + (2**21 - 1) - (126 << 23)) >> 22
+    code = torch.where(size < 1, halves, torch.where(size >= 6, 7, above))
+    codes = (code.to(torch.uint8) | (sign >> 28).to(torch.uint8) & 8).flatten(1)
+    return torch.cat([codes[:, ::2] | codes[:, 1::2] << 4, exponent.to(torch.uint8)], 1)
 
 
 # -- geometry ------------------------------------------------------------------------------------
@@ -91,4 +110,5 @@ SHORT = (
     Function("rotation of quaternion", rotation_of, normal((COUNT, 4))),
     Function("rotated points", rotated, normal((COUNT, 3, 3), (COUNT, 3))),
     Function("shares of unions", shares_of_union, boxes, trained=False),
+    Function("4 bits by blocks", microscaled, normal((2048, 4096)), trained=False),
 )
