@@ -150,6 +150,8 @@ def _output_of(stage: Stage, say: Callable[[str], None]) -> int | None:
     It has a process group of its own, with which all that it started ends."""
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background, and inherited
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         stage.command,
         cwd=ROOT,
