@@ -136,10 +136,22 @@ def groups(
     `sf_offsets[g]` of `scale1`.
     """
     result = alpha.new_zeros((mat1.shape[0], mat2.shape[2]), dtype=dtype.torch)
-    starts = torch.stack((problem_sizes[:, 0].long(), expert_offsets.long(), sf_offsets.long()), 1)
-    for group, of_group in enumerate(starts.cpu()):
+    counts = problem_sizes[:, 0], expert_offsets, sf_offsets
+    if any(len(each) != mat2.shape[0] for each in (*counts, alpha, scale2)):
+        got = [len(each) for each in (*counts, alpha, scale2)]
+        expected = f"a number, or matrix, for each of the {mat2.shape[0]} groups of mat2"
+        raise ArgumentError(_GROUPED, "groups", got, expected)
+    for group, of_group in enumerate(torch.stack([each.long() for each in counts], 1).cpu()):
         rows, first, first_scale = (int(number) for number in of_group)
         last_scale = first_scale + -(-rows // TILE_ROWS) * TILE_ROWS
+        if (
+            min(rows, first, first_scale) < 0
+            or first + rows > len(mat1)
+            or last_scale > len(scale1)
+        ):
+            expected = f"rows of the {len(mat1)} of mat1, and of the {len(scale1)} of scale1"
+            got = f"group {group}: {rows} rows from {first} on, scales from {first_scale} on"
+            raise ArgumentError(_GROUPED, "groups", got, expected)
         if rows == 0:
             continue
         scales = scale1[first_scale:last_scale], scale2[group]

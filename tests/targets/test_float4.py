@@ -457,6 +457,31 @@ def test_pairs_are_left_to_torch_in_programs() -> None:
     assert torch.equal(numbers, given.view(torch.uint8).float() + 1)
 
 
+@pytest.mark.parametrize(
+    ("rows", "offsets", "tiles", "said"),
+    [
+        ([3, 6], [0, 3], [0, 128], "group 1: 6 rows from 3 on"),
+        ([3, 5], [0, -1], [0, 128], "group 1: 5 rows from -1 on"),
+        ([3, 5], [0, 3], [0, 256], "scales from 256 on"),
+        ([3, 5, 0], [0, 3, 8], [0, 128, 256], "each of the 2 groups"),
+    ],
+)
+def test_groups_that_are_not_there_are_named(
+    rows: list[int], offsets: list[int], tiles: list[int], said: str
+) -> None:
+    codes, scales = quantized(torch.randn(8, 64))[0], torch.ones(256, 4).to(torch.float8_e4m3fn)
+    others = quantized(torch.randn(2 * 128, 64), True)
+    columns = others[0].view(2, 128, 32).mT, others[1].view(2, 128, 4)
+    sizes = torch.tensor([[count, 128, 64] for count in rows])
+    at = torch.tensor(offsets), torch.tensor(tiles)
+    inputs = [codes, columns[0], scales, columns[1], torch.ones(2), sizes, *at]
+    with FusionDefinition() as fd:
+        handles = [fd.from_pytorch(each) for each in inputs]
+        fd.add_output(fd.ops.cutlass_nvfp4_grouped_mm(*handles))
+    with pytest.raises(ArgumentError, match=said):
+        fd.execute(inputs)
+
+
 def test_scales_of_another_number_of_tiles_are_named() -> None:
     codes, scales = quantized(torch.randn(128, 64), True)
     with pytest.raises(ArgumentError, match="scales of"):
