@@ -167,24 +167,16 @@ FUSER_DEVICE float float_of_bits(unsigned int bits) {
   return value;
 }
 
-//@ bits_of: FUSER_DEVICE, copy_bytes, int32, int64
-FUSER_DEVICE int32 bits_of(float value) {
-  int32 bits;
-  copy_bytes<4>(&bits, &value);
-  return bits;
-}
+//@ bits_of: FUSER_DEVICE, float_bits, copy_bytes, int32, int64
+FUSER_DEVICE int32 bits_of(float value) { return int32(float_bits(value)); }
 FUSER_DEVICE int64 bits_of(double value) {
   int64 bits;
   copy_bytes<8>(&bits, &value);
   return bits;
 }
 
-//@ float_of: FUSER_DEVICE, copy_bytes, int32
-FUSER_DEVICE float float_of(int32 bits) {
-  float value;
-  copy_bytes<4>(&value, &bits);
-  return value;
-}
+//@ float_of: FUSER_DEVICE, float_of_bits, int32
+FUSER_DEVICE float float_of(int32 bits) { return float_of_bits((unsigned int)bits); }
 
 //@ double_of: FUSER_DEVICE, copy_bytes, int64
 FUSER_DEVICE double double_of(int64 bits) {
