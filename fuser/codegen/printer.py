@@ -45,8 +45,8 @@ from fuser.schedule.tree.statements import (
 from fuser.segmenter import Segment
 
 _MANY_STATEMENTS = 100
-"""Of a loop, from which it is long: a costly function counts as its instructions. Seven cosines of
-each element take g++ 4.6 s, as a long loop 3.3, and the loop as long as before."""
+"""Of a loop, from which it is long: a costly function counts as its instructions, at which g++
+looks as long."""
 _MANY_ROUNDS = 1024
 """From which what is left over after whole vectors counts for little."""
 

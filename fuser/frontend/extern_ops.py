@@ -92,7 +92,7 @@ class ExternOps(OperationGroup):
         args: dict[str, Handle | None] = {"mat1": mat1, "mat2": mat2}
         args |= {"scale1": scale1, "scale2": scale2}
         args |= {"alpha": alpha, "bias": bias, "beta": beta}
-        op = self._extern("scaled_mm", args, (data_type("scaled_mm", dtype),), _ALONG_K)
+        op = self._extern("scaled_mm", args, (data_type("scaled_mm", dtype),))
         return self._recorder.add("scaled_mm", op), None, None
 
     def cutlass_nvfp4_grouped_mm(
@@ -117,7 +117,7 @@ class ExternOps(OperationGroup):
         args |= {"alpha": alpha, "problem_sizes": problem_sizes}
         args |= {"expert_offsets": expert_offsets, "sf_offsets": sf_offsets}
         name = "cutlass_nvfp4_grouped_mm"
-        op = self._extern(name, args, (data_type(name, dtype),), _ALONG_K)
+        op = self._extern(name, args, (data_type(name, dtype),))
         return self._recorder.add(name, op)
 
     def topk(
@@ -253,30 +253,23 @@ class ExternOps(OperationGroup):
         )
 
     def _extern(
-        self,
-        name: str,
-        given: Mapping[str, object],
-        options: tuple[object, ...] = (),
-        along: Mapping[str, int] | None = None,
+        self, name: str, given: Mapping[str, object], options: tuple[object, ...] = ()
     ) -> Extern:
-        """The operation on tensors, of which only optional ones may be None.
-
-        4-bit floats lie in pairs along the last dimension, of those named in `along` along that.
-        """
-        args: list[Value | None] = []
-        for argument, handle in given.items():
-            if handle is None and argument in TABLE[name].optional:
-                args.append(None)
-            else:
-                dim = None if along is None else along.get(argument)
-                args.append(self._recorder.stored(name, argument, handle, dim))
+        """The operation on tensors, of which only optional ones may be None."""
+        absent = {argument for argument in TABLE[name].optional if given[argument] is None}
+        args: list[Value | None] = [
+            None
+            if argument in absent
+            else self._recorder.stored(name, argument, handle, _ALONG_K.get(argument))
+            for argument, handle in given.items()
+        ]
         while args and args[-1] is None:
             args.pop()
         return Extern(name, tuple(args), options)
 
 
 _ALONG_K = {"mat1": -1, "mat2": -2}
-"""Along which dimension 4-bit floats are multiplied."""
+"""Of what is multiplied, the dimension along which 4-bit floats lie in pairs."""
 
 
 def _is_number(given: object) -> bool:

@@ -108,7 +108,7 @@ class QuantizeOps(ShapeOps, ReductionOps, IndexOps, FactoryOps):
             raise ArgumentError(name, "input", value.type, "a matrix of scales")
         rows, columns = (self.size(input, dim) for dim in range(2))
         groups = self.size(input_offsets, 0)
-        width = (columns + (TILE_COLUMNS - 1)) // TILE_COLUMNS * TILE_COLUMNS
+        width = _tiles(columns, TILE_COLUMNS) * TILE_COLUMNS
         row = self.broadcast(self.iota(rows), [False, True])
         begun = row >= self.broadcast(input_offsets, [True, False])
         group = self.sum(self.cast(begun, DataType.Int), [1]) - 1
@@ -185,10 +185,7 @@ class QuantizeOps(ShapeOps, ReductionOps, IndexOps, FactoryOps):
     def _swizzled(self, scales: Handle) -> Handle:
         """Of a matrix, in whole tiles."""
         rows, columns = (self.size(scales, dim) for dim in range(2))
-        tiles = (
-            (rows + (TILE_ROWS - 1)) // TILE_ROWS,
-            (columns + (TILE_COLUMNS - 1)) // TILE_COLUMNS,
-        )
+        tiles = _tiles(rows, TILE_ROWS), _tiles(columns, TILE_COLUMNS)
         filled = tiles[0] * TILE_ROWS, tiles[1] * TILE_COLUMNS
         whole = self.pad(scales, [0, filled[1] - columns, 0, filled[0] - rows], 0.0)
         apart = self.reshape(
@@ -204,3 +201,8 @@ class QuantizeOps(ShapeOps, ReductionOps, IndexOps, FactoryOps):
 
     def _minimum(self, x: Operand, y: Operand) -> Handle:
         return self._recorder.pointwise("minimum", x, y)
+
+
+def _tiles(size: Handle, of: int) -> Handle:
+    """How many tiles of a size hold a dimension."""
+    return (size + (of - 1)) // of

@@ -58,7 +58,7 @@ class Recorder:
         self.failure: str | None = None
         """The error that has ended the block."""
         self._builder = FusionBuilder()
-        self._four_bits = FourBits(self._new_values)
+        self._four_bits = FourBits(self._builder.add)
         self._numbers: dict[Value, Number] = {}
         self._finished: Fusion | None = None
 
@@ -75,7 +75,7 @@ class Recorder:
         """Write all of another fusion, in place of what was written."""
         self.check_open("clone")
         self._builder = FusionBuilder(fusion)
-        self._four_bits = FourBits(self._new_values)
+        self._four_bits = FourBits(self._builder.add)
         for value in fusion.inputs:
             self._note_pairs(value)
 
@@ -119,10 +119,7 @@ class Recorder:
     def add_all(self, operation: str, op: Operation) -> tuple[Handle, ...]:
         """Append an operation."""
         self.check_open(operation)
-        return tuple(map(self.handle, self._new_values(op)))
-
-    def _new_values(self, op: Operation) -> tuple[Value, ...]:
-        return self._builder.add(op)
+        return tuple(map(self.handle, self._builder.add(op)))
 
     def constant(self, operation: str, number: Number, dtype: DataType) -> Handle:
         """A literal as `dtype`. Raises ArgumentError where the dtype does not hold the number."""
@@ -159,23 +156,21 @@ class Recorder:
     def operand(self, operation: str, argument: str, given: object) -> Value:
         """A tensor, a scalar or a literal. Raises ArgumentTypeError, ForeignValueError."""
         if isinstance(given, Handle):
-            return self._own(operation, given)
+            return self._one_by_one(operation, self._own(operation, given))
         number = python_number(given)
         if number is not None:
             return self.constant(operation, number, dtypes.of_literal(number)).value
         raise wrong_type(operation, argument, "a tensor, a scalar or a Python number", given)
 
     def tensor(self, operation: str, argument: str, given: object) -> Value:
-        """A tensor. Raises ArgumentTypeError, ForeignValueError."""
-        if not isinstance(given, Tensor):
-            raise wrong_type(operation, argument, "a tensor of the definition", given)
-        return self._own(operation, given)
+        """A tensor, 4-bit floats one by one. Raises ArgumentTypeError, ForeignValueError."""
+        return self._one_by_one(operation, self.held(operation, argument, given))
 
     def held(self, operation: str, argument: str, given: object) -> Value:
         """A tensor; its 4-bit floats lie in pairs if they do already. Raises what `tensor` does."""
         if not isinstance(given, Tensor):
             raise wrong_type(operation, argument, "a tensor of the definition", given)
-        return self._checked(operation, given)
+        return self._own(operation, given)
 
     def permuted(self, value: Value, dims: tuple[int, ...]) -> Handle:
         """A tensor in another order of dimensions; pairs stay pairs."""
@@ -228,15 +223,13 @@ class Recorder:
             raise wrong_type(operation, "dim", "an int", given)
         return wrap_dim(operation, value.name, dim, len(value.shape))
 
-    def _own(self, operation: str, handle: Handle) -> Value:
-        """The value of a handle, whose 4-bit floats are one by one."""
-        value = self._checked(operation, handle)
-        if value.dtype is not DataType.Float4_e2m1fn_x2:
-            return value
-        self.check_open(operation)
+    def _one_by_one(self, operation: str, value: Value) -> Value:
+        """The 4-bit floats of pairs; any other value as it is."""
+        if value.dtype is DataType.Float4_e2m1fn_x2:
+            self.check_open(operation)
         return self._four_bits.apart(value)
 
-    def _checked(self, operation: str, handle: Handle) -> Value:
+    def _own(self, operation: str, handle: Handle) -> Value:
         if handle.owner is not self:
             raise ForeignValueError(operation=operation, name=handle.name)
         return handle.value

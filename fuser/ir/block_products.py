@@ -33,7 +33,8 @@ def have_blocks(mat1: torch.Tensor, scale1: torch.Tensor) -> bool:
     if mat1.dtype is _PAIRS:
         return True
     rows, inner = mat1.shape
-    return scale1.dtype is _E8M0 and scale1.numel() == _whole_tiles(rows, -(-inner // 32))
+    blocks = -(-inner // BLOCK[DataType.Float8_e4m3fn])
+    return scale1.dtype is _E8M0 and scale1.numel() == _whole_tiles(rows, blocks)
 
 
 def block_product(
@@ -46,11 +47,23 @@ def block_product(
     """mat1 @ mat2, each element times the scale of its block: as `dtype` by torch's product where
     the GPU has one, else in float32."""
     if mat1.is_cuda and _torch_takes(mat1, mat2):
-        wide = dtype if dtype in (DataType.BFloat16, DataType.Half) else DataType.Float
-        return torch._scaled_mm(mat1, mat2, scale1, scale2, out_dtype=wide.torch)  # pyright: ignore[reportPrivateImportUsage, reportPrivateUsage]
-    block = 16 if mat1.dtype is _PAIRS else 32
-    left, right = (apart(mat1), apart(mat2, 0)) if mat1.dtype is _PAIRS else (mat1, mat2)
+        return torchs_product(mat1, mat2, scale1, scale2, dtype)
+    are_pairs = mat1.dtype is _PAIRS
+    block = BLOCK[DataType.Float4_e2m1fn if are_pairs else DataType.Float8_e4m3fn]
+    left, right = (apart(mat1), apart(mat2, 0)) if are_pairs else (mat1, mat2)
     return _widened(left, scale1, block) @ _widened(right.t(), scale2, block).t()
+
+
+def torchs_product(
+    mat1: torch.Tensor,
+    mat2: torch.Tensor,
+    scale1: torch.Tensor,
+    scale2: torch.Tensor,
+    dtype: DataType,
+) -> torch.Tensor:
+    """By torch's product of floats of 8 and 4 bits: as `dtype`, or Float where it makes none."""
+    wide = dtype if dtype in (DataType.BFloat16, DataType.Half) else DataType.Float
+    return torch._scaled_mm(mat1, mat2, scale1, scale2, out_dtype=wide.torch)  # pyright: ignore[reportPrivateImportUsage, reportPrivateUsage]
 
 
 def _torch_takes(mat1: torch.Tensor, mat2: torch.Tensor) -> bool:

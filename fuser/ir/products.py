@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from fuser.errors import ArgumentError
-from fuser.ir.block_products import block_product, have_blocks
+from fuser.ir.block_products import block_product, have_blocks, torchs_product
 from fuser.ir.conversions import converted
 from fuser.ir.dtype_rules import check_dtype, check_same_dtype, refused
 from fuser.ir.dtypes import DataType
@@ -183,9 +183,7 @@ def float8_product(
     if scale1.numel() == scale2.numel() == 1:
         scale1, scale2 = scale1.reshape(()), scale2.reshape(())
     scales = (scale1.contiguous(), scale2.contiguous())
-    wide = dtype if dtype in (DataType.BFloat16, DataType.Half, DataType.Float) else DataType.Float
-    product = torch._scaled_mm(mat1, mat2, *scales, out_dtype=wide.torch)  # pyright: ignore[reportPrivateImportUsage, reportPrivateUsage]
-    return converted(product, dtype)
+    return converted(torchs_product(mat1, mat2, *scales, dtype), dtype)
 
 
 def _check_scaled(given: Sequence[Value]) -> None:

@@ -277,14 +277,7 @@ extern "C" void round_{name}_{count}(const float* in, {name}* out, long long siz
 OF_16 = {"half": torch.half, "bfloat16": torch.bfloat16}
 
 PAIRED = ("pow", "atan2", "fmod")
-STORED = {
-    "half": DataType.Half,
-    "bfloat16": DataType.BFloat16,
-    "float8_e4m3fn": DataType.Float8_e4m3fn,
-    "float8_e5m2": DataType.Float8_e5m2,
-    "float8_e8m0fnu": DataType.Float8_e8m0fnu,
-    "float4_e2m1fn": DataType.Float4_e2m1fn,
-}
+STORED = {d.spelling: d for d in NUMBERS if d.is_floating and d.itemsize < 4}
 BITS = {1: torch.int8, 2: torch.int16}
 
 

@@ -121,14 +121,7 @@ extern "C" __global__ void kernel(const char* __restrict__ in, char* __restrict_
 
 PART_TYPES = ["float", "half", "bfloat16", "bool", "int8", "int16", "int64", "double"]
 PART_LANES = [1, 2, 4, 8, 16]
-NARROW = {
-    "half": DataType.Half,
-    "bfloat16": DataType.BFloat16,
-    "float8_e4m3fn": DataType.Float8_e4m3fn,
-    "float8_e5m2": DataType.Float8_e5m2,
-    "float8_e8m0fnu": DataType.Float8_e8m0fnu,
-    "float4_e2m1fn": DataType.Float4_e2m1fn,
-}
+NARROW = {d.spelling: d for d in NUMBERS if d.is_floating and d.itemsize < 4}
 
 PAIRED = ("half", "bfloat16")
 """Floats of which two fill a word."""
