@@ -46,6 +46,7 @@ from fuser.ir.nodes import (
     StrideOrder,
     Value,
     View,
+    static,
 )
 from fuser.segmenter.atom_table import AtomTable
 
@@ -140,7 +141,9 @@ class Atoms:
                 return tuple(dim for number, dim in dims if number not in op.dims)
             case Flip():
                 return self._moved(op.arg, out, op.dims)
-            case Slice() | Expand():
+            case Slice():
+                return self._sliced(op, out)
+            case Expand():
                 sizes = enumerate(zip(op.arg.shape, shape, strict=True))
                 return self._moved(op.arg, out, [dim for dim, (old, new) in sizes if old != new])
             case Pad():
@@ -201,6 +204,21 @@ class Atoms:
         for dim in dims:
             self._note(out, arg, result[dim])
             result[dim] = self._fresh(out.shape[dim])
+        return tuple(result)
+
+    def _sliced(self, op: Slice, out: Value) -> tuple[Dimension, ...]:
+        """Every second, third, ... element lies elsewhere in the innermost factor alone, if that
+        has so many, and the others stay; any other part of a dimension lies elsewhere in all."""
+        result = list(self._dims[op.arg])
+        spans = zip(op.arg.shape, out.shape, static(op.starts), static(op.steps), strict=True)
+        for number, (whole, size, start, step) in enumerate(spans):
+            if size == whole:
+                continue
+            outer, moved = (), self._leaves(result[number])
+            if start < step and size * step == whole and self._table.sizes[moved[-1]] % step == 0:
+                outer, moved = moved[:-1], moved[-1:]
+            self._note(out, op.arg, moved)
+            result[number] = (*outer, *self._fresh(size // self.elements(frozenset(outer))))
         return tuple(result)
 
     def _concatenated(self, op: Cat, out: Value) -> tuple[Dimension, ...]:

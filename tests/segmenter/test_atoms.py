@@ -118,6 +118,22 @@ def test_a_slice_and_a_flip_read_out_of_place():
     assert p.misplaced(turned, x) == [8]
 
 
+def test_every_second_of_merged_dimensions_lies_elsewhere_in_the_fastest():
+    p = Picture((8, 6))
+    (x,) = p.handles
+    merged = p.ops.reshape(x, [48])
+    part = p.ops.slice(merged, [1], [48], strides=[2])
+    assert p.draw(x, part) == ["a b", "(a c)"]
+    assert p.misplaced(part, merged) == [6]
+    fourth = p.ops.slice(merged, [0], [48], strides=[4])
+    assert p.draw(x, fourth) == ["a b", "c"]
+    assert p.misplaced(fourth, merged) == [8, 6]
+    all_of_one = p.ops.slice(merged, [5], [48], strides=[6])
+    assert p.draw(x, all_of_one) == ["a b", "a"]
+    begun_later = p.ops.slice(merged, [2], [48], strides=[2])
+    assert p.draw(x, begun_later) == ["a b", "c"]
+
+
 def test_a_flip_is_out_of_place_though_arithmetic_makes_it_the_same_axis():
     p = Picture((8,))
     (x,) = p.handles
