@@ -1,11 +1,15 @@
-"""Moves: single operations change to the side of a boundary where fewer bytes cross it.
+"""Moves: operations change to the side of a boundary where fewer bytes cross it.
 
-    [max sub exp sum] | [div add]     exp and sum cross
-    [max sub exp sum div] | [add]     div does
+    [max sub exp sum] | [div add]           exp and sum cross
+    [max sub exp sum div] | [add]           div does
+
+    [max] | [div round pack cat]            both read x
+    [max div round pack] | [cat]            one does; cat would not be one kernel with max
 
 Merging takes the best pair first, so it may decide for an operation before a boundary near it is
 known. A move is right where what an operation reads still comes before it: then positions stay
-valid.
+valid. First single operations move, then parts of groups: where each on its own would have what is
+between them go through memory.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from collections.abc import Callable, Sequence
 from fuser.segmenter.current_groups import CurrentGroups
 from fuser.segmenter.groups import Group
 from fuser.segmenter.order import MergeOrder
+from fuser.segmenter.parts import find_part
 from fuser.segmenter.price import Price, saved
 from fuser.segmenter.refusal import Refusal
 
@@ -44,11 +49,36 @@ class BoundaryMoves:
 
     def run(self) -> None:
         """Move until no round finds a move."""
+        self._move_nodes()
+        if self._move_parts():
+            self._move_nodes()
+
+    def _move_nodes(self) -> None:
         for _ in range(ROUNDS):
             moves = [pair for pair in self._pairs if self._move(*pair) or self._move(*pair[::-1])]
             self._order.regroup(self._groups.operations.graph, self._groups.step_of)
             if not moves:
                 break
+
+    def _move_parts(self) -> bool:
+        """Move parts of groups to neighbours; whether any moved."""
+        key_of, asked, moved = self._groups.key_of, set[tuple[int, int]](), False
+        for pair in self._pairs:
+            for node, neighbour in (pair, pair[::-1]):
+                ends = key_of[node], key_of[neighbour]
+                if ends[0] != ends[1] and ends not in asked:
+                    asked.add(ends)
+                    moved |= self._move_part(*ends)
+        if moved:
+            self._order.regroup(self._groups.operations.graph, self._groups.step_of)
+        return moved
+
+    def _move_part(self, source: int, goal: int) -> bool:
+        """Move what a group may take of another, where all of that would gain."""
+        if self._groups.profit(source, goal, self._groups.joined(source, goal)) <= 0:
+            return False
+        part = find_part(self._groups, self._order, source, goal)
+        return bool(part) and self._move_all(part, source, goal)
 
     def _move(self, node: int, neighbour: int) -> bool:
         """Move a node to the group of its neighbour, if it may and fewer bytes cross."""
@@ -58,17 +88,24 @@ class BoundaryMoves:
         groups = self._groups.by_key[source], self._groups.by_key[goal]
         if len(groups[0].members) == 1 or self._is_known_to_stay(node, goal, groups):
             return False
-        moved = self._moved(node, source, goal)
+        if self._move_all([node], source, goal):
+            return True
+        self._stays[node, goal] = groups
+        return False
+
+    def _move_all(self, nodes: Sequence[int], source: int, goal: int) -> bool:
+        """Move nodes from one group to another, if they may be so and fewer bytes cross."""
+        moved = self._moved(nodes, source, goal)
         if moved is None:
-            self._stays[node, goal] = groups
             return False
         changed, less = moved
         ends = " to ".join(f"[{self._groups.names(key)}]" for key in (source, goal))
-        name = self._groups.maker.name(node)
-        self.log.append(f"moved:            {name} from {ends}: {less}")
+        names = self._groups.maker.listed(nodes)
+        self.log.append(f"moved:            {names} from {ends}: {less}")
         self._groups.by_key.update(changed)
-        self._groups.key_of[node] = goal
-        if source == node:
+        for node in nodes:
+            self._groups.key_of[node] = goal
+        if source in nodes:
             self._rename(source, changed[source].members[0])
         return True
 
@@ -78,11 +115,13 @@ class BoundaryMoves:
         known = self._stays.get((node, goal))
         return known is not None and all(map(operator.is_, known, groups))
 
-    def _moved(self, node: int, source: int, goal: int) -> tuple[dict[int, Group], Price] | None:
-        """The two groups once a node has moved, by their keys, and what that saves; None where
+    def _moved(
+        self, nodes: Sequence[int], source: int, goal: int
+    ) -> tuple[dict[int, Group], Price] | None:
+        """The two groups once nodes have moved, by their keys, and what that saves; None where
         they may not be so, or no fewer bytes cross. Guards, cheapest first."""
-        left = [member for member in self._groups.by_key[source].members if member != node]
-        given = [*self._groups.by_key[goal].members, node]
+        left = [member for member in self._groups.by_key[source].members if member not in nodes]
+        given = [*self._groups.by_key[goal].members, *nodes]
         made = {source: self._groups.maker.of_nodes(left), goal: self._groups.maker.of_nodes(given)}
         if sum(self._groups.by_key[key].moved - group.moved for key, group in made.items()) <= 0:
             return None

@@ -10,7 +10,7 @@ that are so small that storing them costs next to nothing: the mean of a row, no
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from fuser.ir.nodes import Pointwise, Value
@@ -32,13 +32,14 @@ Loads = dict[Value, int]
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
-    """How to make a value again: from what is in memory, by how many instructions an element;
-    `repeated` ones where that is done more often than it has elements.
+    """How to make a value again: from what is in memory, of which each element takes so many, by
+    how many instructions an element; `repeated` ones where that is done more often than it has
+    elements.
 
     `small` are sources that have to be stored for it.
     """
 
-    sources: tuple[Value, ...]
+    sources: Mapping[Value, int]
     small: tuple[Value, ...]
     instructions: int
     repeated: int
@@ -75,9 +76,9 @@ class Recomputation:
 
     def _consider(self, value: Value) -> None:
         """Make a value again where it is read, if that costs less than storing it."""
-        recipe = self._recipe(value)
+        recipe = self._recipe(value) if value.elements else None
         maker, readers = self._key(value), list(self._readers[value])
-        if recipe is None or not readers or not value.elements:
+        if recipe is None or not readers:
             return
         free = self._operations.free
         moved = bytes_written([value], free) - bytes_written(recipe.small, free)
@@ -153,14 +154,17 @@ class Recomputation:
             pending += [read.value for read in self._operations.reads[node]]
         once = sum(operation_cost(self._operations, node, self._machine) for node in made)
         repeated = sum(repeated_cost(self._operations, node, self._machine) for node in made)
-        return _Recipe(tuple(sources), tuple(small), once, repeated)
+        singles = [self._groups.maker.single(node).loads for node in made]
+        read = {source: sum(loads.get(source, 0) for loads in singles) for source in sources}
+        each = {source: -(-elements // value.elements) for source, elements in read.items()}
+        return _Recipe(each, tuple(small), once, repeated)
 
     def _with_sources(self, key: int, value: Value, recipe: _Recipe) -> Loads:
         """What a group loads if it makes a value itself."""
         loads = {v: elements for v, elements in self.loads[key].items() if v is not value}
-        for source in recipe.sources:
+        for source, each in recipe.sources.items():
             if self._key(source) != key:
-                wanted = loads.get(source, 0) + min(source.elements, self.loads[key][value])
+                wanted = loads.get(source, 0) + each * self.loads[key][value]
                 loads[source] = min(source.elements, wanted)
         return loads
 

@@ -254,6 +254,20 @@ def test_a_processor_computes_dear_and_broadcast_values_first():
     torch.testing.assert_close(result, expected)
 
 
+def test_a_kernel_takes_what_it_may_of_another():
+    # [max] | [div mul mul mul cat], which reads x again     ->     [max div mul mul mul] | [cat]
+    d = Definition((256, 512, 16))
+    (x,), ops = d.handles, d.ops
+    largest = ops.max(ops.abs(x), [2], keepdim=True)
+    codes = ops.reshape(x / largest, [256, 8192])
+    a, b, c, e = (ops.slice(codes, [0, first], [256, 8192], [1, 4]) for first in range(4))
+    segmented = d.segment(ops.cat([a * b * c * e, ops.reshape(largest, [256, 512])], 1))
+    assert [kernel.split()[-1] for kernel in kernels(segmented)] == ["mul", "cat"]
+    assert segmented.segments[0].bytes_read == 256 * 8192 * 4
+    *_, line = [line for line in segmented.log if line.startswith("moved:")]
+    assert line.partition(" from ")[0].endswith("T3=truediv, T9=mul, T10=mul, T11=mul")
+
+
 @pytest.mark.parametrize(("batch", "kernels"), [(4, 1), (256, 2)])
 def test_a_processor_gathers_first_what_many_rows_share(batch: int, kernels: int):
     # [index_select] -> T | [add max sub exp sum div];     for a few rows: one kernel
