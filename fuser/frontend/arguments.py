@@ -93,12 +93,12 @@ def ints(operation: str, argument: str, given: object) -> list[int]:
 
 
 def integer(operation: str, argument: str, given: object) -> int:
-    """An int of at most 64 bits, also of NumPy. Raises ArgumentTypeError, ArgumentError."""
+    """An int of at most 64 bits, also of NumPy. Raises ArgumentTypeError."""
     whole = python_int(given)
     if whole is None:
         raise wrong_type(operation, argument, "an int", given)
     if not holds(DataType.Int, whole):
-        raise ArgumentError(operation, argument, given, "expected a number that fits Int")
+        raise wrong_type(operation, argument, "an int of 64 bits", given)
     return whole
 
 

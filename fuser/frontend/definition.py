@@ -35,6 +35,9 @@ class FusionDefinition(Declarations, RunMembers, CodeMembers):
     of any length.
     """
 
+    Operators = Operations
+    """The class of `fd.ops`, which nvFuser's scripts ask for what there is."""
+
     def __init__(
         self,
         fusion: Fusion | int | None = None,

@@ -14,7 +14,6 @@ _STATEMENTS = "str(fd) has the statements that make and read it"
 _PROFILES = "fuser.PythonProfiler and fd.profile(inputs) time the steps of an execution"
 
 MEMBERS = {
-    "Operators": "operations are called on fd.ops",
     "Ops": "operations are called on fd.ops",
     "add_input": "fd.define_tensor and fd.define_scalar declare the next input",
     "extents": "fd.inputs() are handles, and their size(dim) is a scalar to compute with",

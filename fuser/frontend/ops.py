@@ -14,7 +14,6 @@ from fuser.frontend.left_out import OPERATIONS
 from fuser.frontend.norm_ops import NormOps
 from fuser.frontend.quantize_ops import QuantizeOps
 from fuser.frontend.random_ops import RandomOps
-from fuser.frontend.recorder import Recorder
 from fuser.frontend.triangle_ops import TriangleOps
 from fuser.ir import dtypes
 from fuser.ir.nodes import Number, python_number
@@ -43,21 +42,17 @@ _PARAMETERS = {
 
 @untraced_methods
 class Operations(NormOps, QuantizeOps, ExternOps, RandomOps, TriangleOps):
-    """Operations by name. The rows of the pointwise table need no method: each is found by name.
+    """Operations by name. Those of the pointwise table that have no method get one from their row.
 
     Operands are handles of the definition or Python numbers, which become constants.
     """
 
     def __getattr__(self, name: str) -> Callable[..., Handle]:
-        """A pointwise operation. Raises UnknownOperationError, which is an AttributeError."""
-        if name not in TABLE:
-            raise UnknownOperationError(name=name, hint=_hint(name, dir(self)))
-        operation = _pointwise(self._recorder, name)
-        setattr(self, name, operation)
-        return operation
+        """Raises UnknownOperationError, which is an AttributeError."""
+        raise UnknownOperationError(name=name, hint=_hint(name, dir(self)))
 
     def __dir__(self) -> list[str]:
-        return sorted(name for name in {*super().__dir__(), *TABLE} if not name.startswith("_"))
+        return sorted(name for name in super().__dir__() if not name.startswith("_"))
 
     def clamp(self, x: Operand, min: Operand | None = None, max: Operand | None = None) -> Handle:
         """`x` no lower than `min` and no higher than `max`; one of them may be left out."""
@@ -86,21 +81,30 @@ class Operations(NormOps, QuantizeOps, ExternOps, RandomOps, TriangleOps):
         return self._recorder.constant("where", number, dtype)
 
 
-def _pointwise(recorder: Recorder, name: str) -> Callable[..., Handle]:
+def _pointwise(name: str) -> Callable[..., Handle]:
+    """The method of a row of the table."""
     row = TABLE[name]
     names = _PARAMETERS.get(name, _PARAMETERS_BY_ARITY[row.arity])
     keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    signature = inspect.Signature([inspect.Parameter(parameter, keyword) for parameter in names])
+    operands = [inspect.Parameter(parameter, keyword) for parameter in names]
+    signature = inspect.Signature(operands)
 
-    def operation(*args: object, **named: object) -> Handle:
+    def operation(self: Operations, /, *args: object, **named: object) -> Handle:
         if named or len(args) != row.arity:
             args = bound(name, signature, args, named)
-        return recorder.pointwise(name, *args)
+        return self._recorder.pointwise(name, *args)  # pyright: ignore[reportPrivateUsage]
 
     operation.__name__ = operation.__qualname__ = name
     operation.__doc__ = f"{name}({', '.join(names)}): elementwise, operands broadcast as in torch."
-    operation.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
+    operation.__signature__ = inspect.Signature(  # pyright: ignore[reportFunctionMemberAccess]
+        [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY), *operands]
+    )
     return untraced(operation)
+
+
+for _name in TABLE:
+    if not hasattr(Operations, _name):
+        setattr(Operations, _name, _pointwise(_name))
 
 
 def _hint(name: str, known: list[str]) -> str:

@@ -42,7 +42,9 @@ class Saved:
     device: Device
 
 
-_IGNORED_OPTIONS = frozenset({"_disable_options", "_enable_options", "override_user_schedule"})
+_IGNORED_OPTIONS = frozenset(
+    {"_disable_options", "_enable_options", "auto_schedule", "override_user_schedule"}
+)
 _OPTIONS = ("capture_debug_output", "print_repro", "profile", "save_repro_inputs")
 _KNOWN = _IGNORED_OPTIONS.union(_OPTIONS)
 _SWITCHES = ", ".join(f"{option}=False" for option in _OPTIONS)

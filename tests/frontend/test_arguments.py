@@ -39,3 +39,10 @@ def test_what_is_no_list_of_ints_is_refused(given: Any) -> None:
         with pytest.raises(ArgumentTypeError, match=r"^permute: dims(\[0\])? must be "):
             fd.ops.permute(a, given)
         fd.add_output(a)
+
+
+def test_ints_of_more_than_64_bits_are_of_a_wrong_type() -> None:
+    with FusionDefinition() as fd:
+        with pytest.raises(ArgumentTypeError, match=r"shape\[1\] must be an int of 64 bits"):
+            fd.define_tensor(shape=[2, 2**63])
+        fd.add_output(fd.define_tensor(shape=[2, 2**63 - 1]))

@@ -150,6 +150,7 @@ def test_text_is_an_executable_function() -> None:
 def test_harmless_options_are_accepted_and_others_refused() -> None:
     fd = finished()
     fd.execute([torch.ones(1)], save_repro_inputs=True, _enable_options=["kernel_profile"])
+    fd.execute([torch.ones(1)], auto_schedule=True)
     with pytest.raises(errors.CallError, match="wibble"):
         fd.execute([torch.ones(1)], wibble=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import pydoc
 from collections.abc import Callable
 
 import pytest
@@ -316,6 +317,14 @@ def test_every_row_is_an_operation(name: str) -> None:
         assert name in dir(fd.ops)
         assert operation.__doc__
         assert len(inspect.signature(operation).parameters) == TABLE[name].arity
+
+
+def test_operations_can_be_looked_up_without_a_definition() -> None:
+    listed = FusionDefinition.Operators
+    assert {*TABLE, "reshape", "sum", "var_mean"} <= set(dir(listed))
+    assert not hasattr(listed, "group_norm")
+    assert dir(FusionDefinition().ops) == [name for name in dir(listed) if name[0] != "_"]
+    assert "atan2(self, /, lhs, rhs)" in pydoc.render_doc(listed, renderer=pydoc.plaintext)
 
 
 def test_wrong_number_of_operands_is_refused() -> None:
