@@ -128,7 +128,9 @@ def repeat(writer: Writer) -> None:
     if position is None:
         return
     shape = writer.shape(position)
-    times = [writer.pick((1, 1, 2, 3)) for _ in range(min(MAX_RANK, len(shape) + 1))]
+    times = [
+        writer.pick((1, 1, 2, 3)) for _ in range(max(len(shape), min(MAX_RANK, len(shape) + 1)))
+    ]
     times = times[: max(len(shape), writer.draw(st.integers(1, MAX_RANK)))]
     if math.prod(shape) * math.prod(times) > writer.scale.max_elements:
         return

@@ -110,7 +110,7 @@ class ExpressionPrinter:
         A float becomes a narrow integer by way of one of 32 bits: of what does not fit, C++ says
         nothing, and g++ leaves the narrow one out where it is converted again. So one becomes an
         unsigned integer by a function, where the target has one. Of complex numbers, so does the
-        real part.
+        real part. An integer that was a float is never -0, which the target may have to see to.
         """
         given, of = self.print(convert.of, owner), convert.of.dtype
         narrow = _is_narrow_integer(convert.dtype)
@@ -122,12 +122,14 @@ class ExpressionPrinter:
             self.known.truncated(convert.of)
             if convert.dtype is DataType.UInt64 and "uint64_of" in self.target.library.sections:
                 return f"{self.use('uint64_of')}({given})"
+        wide, zeroed = convert.dtype.compute, "plus_zero" in self.target.library.sections
         if convert.dtype.is_floating and self.known.is_compared(convert.of):
-            wide = convert.dtype.compute
             yes, no = (self._literal(number, wide) for number in (1, 0))
             if wide is convert.dtype:
                 return f"({given} ? {yes} : {no})"
             given = f"{given} ? {yes} : {no}"
+        elif zeroed and self.known.is_truncated(convert.of) and not wide.is_integral:
+            given = f"{self.use('plus_zero')}({self.type(wide.real)}({given}))"
         return f"{self.type(convert.dtype)}({given})"
 
     def _call(self, call: Call, owner: str) -> str:

@@ -46,6 +46,8 @@ class KnownNames:
         """What depends on a choice."""
         self._of_truths: set[str] = set()
         """Numbers that follow from truth values and literals."""
+        self._truncated: set[str] = set()
+        """Integers that were floats."""
         self._combined: set[str] = set()
         """Truth values that are several together."""
         self.compares_choices = False
@@ -81,6 +83,7 @@ class KnownNames:
             self._combined.add(name)
         _put(name, self._of_truths, self._is_of_truths(expression))
         _put(name, self._chosen, self._depends_on_choice(expression))
+        _put(name, self._truncated, self.is_truncated(expression))
 
     def reads_at(self, names: Iterable[str]) -> None:
         """Note that an element is read at a place that these names tell."""
@@ -102,6 +105,17 @@ class KnownNames:
     def is_of_truths(self, name: str) -> bool:
         """Whether it is a number that follows from truth values and small literals alone."""
         return name in self._of_truths
+
+    def is_truncated(self, expression: Expression) -> bool:
+        """Whether it is an integer of 32 bits or more that was a float, and nothing else since."""
+        match expression:
+            case Ref():
+                return expression.name in self._truncated
+            case Convert(of=of, dtype=dtype):
+                was_float = of.dtype.is_floating or of.dtype.is_complex
+                return was_float and dtype in (DataType.Int, DataType.Int32)
+            case _:
+                return False
 
     def is_compared(self, expression: Expression) -> bool:
         """Whether it is a comparison made before, or several together."""

@@ -61,15 +61,8 @@ class Backend(ABC):
     """The dumps that print a kernel's text."""
 
     def __init__(
-        self,
-        segmented: SegmentedFusion,
-        alignments: Alignments,
-        sharing: Collection[Value],
-        *,
-        any_size: bool = True,
+        self, segmented: SegmentedFusion, alignments: Alignments, sharing: Collection[Value]
     ) -> None:
-        self.any_size = any_size
-        """Whether the definition is also executed with other sizes."""
         # Allocators align to more than a thread moves at once, and `laid_out` copies what torch
         # hands out of the middle of an allocation.
         made = {value: ACCESS_BYTES for s in segmented.segments for value in s.stores}
@@ -154,10 +147,21 @@ class CpuBackend(Backend):
     cache are read sooner if none is asked for: layer norms of [2048, 768] float32 and [4000, 1000]
     bfloat16 take 0.8 of the time. The gradient of rows of 4096 in memory takes 0.64 if they are."""
 
+    def __init__(
+        self,
+        segmented: SegmentedFusion,
+        alignments: Alignments,
+        sharing: Collection[Value],
+        *,
+        any_size: bool,
+    ) -> None:
+        self._any_size = any_size
+        super().__init__(segmented, alignments, sharing)
+
     def schedule(self, segment: Segment) -> LoopNest:
         match scheduler_of(segment):
             case Scheduler.ROWS:
-                return schedule_rows_cpu(segment, self.row_parameters, any_size=self.any_size)
+                return schedule_rows_cpu(segment, self.row_parameters, any_size=self._any_size)
             case Scheduler.SCATTER:
                 return schedule_scatter_cpu(segment, self.row_parameters)
             case _:
@@ -260,8 +264,9 @@ def backend_for(
     *,
     any_size: bool,
 ) -> Backend:
-    """The backend of a target. `sharing` are the inputs that overlap another one in memory; of
-    `any_size`, kernels fit other sizes as well where they can."""
+    """The backend of a target. `sharing` are the inputs that overlap another one in memory. Where
+    inputs may have `any_size`, a processor's kernels fit others too if they can; a GPU's do anyway.
+    """
     if target.kind == "cpu":
         return CpuBackend(segmented, alignments, sharing, any_size=any_size)
     kind = EmulatorBackend if target.kind == "emulator" else CudaBackend

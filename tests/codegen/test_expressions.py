@@ -125,3 +125,19 @@ def test_infinity_and_nan_have_spellings(target, dtype: DataType):
 )
 def test_literals_are_spelled_for_their_type(value: complex, dtype: DataType, printed: str):
     assert literal(value, dtype) == printed
+
+
+def test_an_integer_that_was_a_float_has_no_zero_below_zero():
+    """g++ makes a truncation of both conversions."""
+    cpu = printer(CPU)
+    cpu.let("T1", Convert(X, DataType.Int32))
+    cpu.let("T2", Convert(X, DataType.Int16))
+    assert (
+        cpu.print(Convert(Ref("T1", DataType.Int32), FLOAT), "T3") == "float(plus_zero(float(T1)))"
+    )
+    half = cpu.print(Convert(Ref("T1", DataType.Int32), DataType.Half), "T3")
+    assert half == "half(plus_zero(float(T1)))"
+    assert cpu.print(Convert(Ref("T2", DataType.Int16), FLOAT), "T3") == "float(T2)"
+    cpu.let("T1", Call("add", (Ref("T1", DataType.Int32),) * 2, DataType.Int32))
+    assert cpu.print(Convert(Ref("T1", DataType.Int32), FLOAT), "T3") == "float(T1)"
+    assert text(Convert(Convert(X, DataType.Int), FLOAT), CUDA) == "float(int64(T0))"

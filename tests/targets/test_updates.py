@@ -154,6 +154,17 @@ def test_a_softmax_replaces_what_it_reads_in_three_sweeps(target: str) -> None:
         assert IN_PLACE in words
 
 
+@both_targets
+def test_columns_of_small_matrices_are_replaced(target: str) -> None:
+    """On a processor, a lane does all columns of a matrix, one after the other."""
+
+    def build(fd: FusionDefinition, x: Handle) -> None:
+        fd.add_output(softmax(fd, x, 1), alias_input=x)
+
+    (words,) = run(build, torch.randn(100, 3, 3), target=target)
+    assert IN_PLACE in words
+
+
 @pytest.mark.parametrize("order", list(ThreadOrder), ids=lambda order: order.name)
 @pytest.mark.parametrize("length", [33, 260, 1031])
 def test_rows_are_replaced_in_any_thread_order(

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from fuser.codegen.cuda.kernel import CudaKernel
-from fuser.codegen.cuda.lanes import on_lanes, valid
+from fuser.codegen.cuda.lanes import on_lanes
 from fuser.codegen.cuda.teams import unravel
 from fuser.codegen.indices import place_exists
 from fuser.schedule.cuda_parameters import WARP
@@ -26,19 +26,11 @@ WHOLE_WARP = "0xffffffffu"
 
 
 def add_to_memory(kernel: CudaKernel, store: Store) -> None:
-    """What each thread adds to memory."""
-    sharing = kernel.around.sharing
-    assert sharing is not None
+    """What each thread adds to memory: an element, as neighbours go anywhere."""
+    assert store.lanes == 1, "a warp adds up columns before"
     place = f"{store.tensor}_out + ({kernel.sizes.index(store.at, store.tensor.name)})"
-    if store.lanes == 1:
-        added = kernel.expressions.print(store.source, store.tensor.name)
-        kernel.out.line(f"{kernel.expressions.use('add_to')}({place}, {added});")
-    elif sharing.whole:
-        add = kernel.expressions.use("add_vector")
-        kernel.out.line(f"{add}({kernel.lanes_of(store)}, {place});")
-    else:
-        add, lanes = kernel.expressions.use("add_part"), kernel.lanes_of(store)
-        kernel.out.line(f"{add}({lanes}, {place}, {valid(kernel, sharing)});")
+    added = kernel.expressions.print(store.source, store.tensor.name)
+    kernel.out.line(f"{kernel.expressions.use('add_to')}({place}, {added});")
 
 
 def warp_elements(kernel: CudaKernel, node: WarpElements) -> None:

@@ -41,6 +41,14 @@ FUSER_DEVICE uint64 uint64_of(double x) {
   return x >= half ? uint64(int64(x - half)) ^ 1ull << 63 : uint64(int64(x));
 }
 
+//@ plus_zero: FUSER_DEVICE
+// Of an integer that was a float: g++ 12 makes both conversions one truncation, of which numbers
+// between -1 and 0 are -0.
+template <class Float>
+FUSER_DEVICE Float plus_zero(Float x) {
+  return x + Float(0);
+}
+
 //@ uint8
 typedef unsigned char uint8;
 

@@ -1285,17 +1285,3 @@ FUSER_DEVICE void add_vector(const float (&lanes)[N], float* at) {
   }
 }
 #endif
-
-//@ add_part: FUSER_DEVICE, add_vector
-// Adds the first `valid` of N elements, all at once where valid >= N.
-template <int N, typename T, typename Index>
-FUSER_DEVICE void add_part(const T (&lanes)[N], T* at, Index valid) {
-  if (valid >= N) {
-    add_vector(lanes, at);
-    return;
-  }
-#pragma unroll
-  for (int lane = 0; lane < N; ++lane) {
-    if (lane < valid) add_to(at + lane, lanes[lane]);
-  }
-}

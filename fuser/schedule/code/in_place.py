@@ -14,7 +14,7 @@ from fuser.ir.nodes import Value
 from fuser.schedule.code.body import Body
 from fuser.schedule.code.row_body import RowBody, Sweep
 from fuser.schedule.code.row_slots import conflict_free
-from fuser.schedule.indices.index import Axis
+from fuser.schedule.indices.index import Axis, Index
 from fuser.schedule.tree.counts import point_count
 from fuser.schedule.tree.statements import Load, Store, reads_in
 from fuser.segmenter import Segment
@@ -51,11 +51,11 @@ def _of_rows(segment: Segment, pieces: Sequence[RowBody], base: Value, by_team: 
     """No piece reads what another one stores, if each reads only where it stores itself."""
     rows = [_Rows(segment, piece, base, by_team) for piece in pieces]
     reason = next(filter(None, (piece.refusal() for piece in rows)), None)
-    return reason or _repeated([piece.stored() for piece in rows])
+    return reason or _repeated([stored for piece in rows for stored in piece.stored()])
 
 
 class _Rows:
-    """Rows, whose sweeps come one after the other.
+    """Rows, whose sweeps come one after the other, and may each store elements of their own.
 
     A thread of a processor has a row to itself, or meets the others between sweeps. Of a team, the
     threads give their points to themselves in every sweep over one axis, and read what is the same
@@ -67,29 +67,38 @@ class _Rows:
         self._body = body
         self._base = base
         self._by_team = by_team
-        self._sweeps = body.sweeps
-        (self._number,) = [n for n, s in enumerate(self._sweeps) if self._stored_in(s)]
-        self._in_epilogue = self._number >= len(body.stages)
+        self._sweeps, self._epilogue = body.sweeps, len(body.stages)
+        self._stored = [
+            (number, store)
+            for number, sweep in enumerate(self._sweeps)
+            for store in _stores(segment, base, sweep.stores)
+        ]
+        """The stores, and in which sweeps they are."""
 
-    def stored(self) -> tuple[Store, Sequence[Axis]]:
-        """The store, and the axes over which it is done."""
-        sweep = self._sweeps[self._number]
-        (store,) = self._stored_in(sweep)
-        return store, sweep.axes if self._in_epilogue else (*self._body.rows, *sweep.axes)
+    def stored(self) -> list[tuple[Store, Sequence[Axis]]]:
+        """The stores, and the axes over which each is done."""
+        axes = [(*self._body.rows, *sweep.axes) for sweep in self._body.stages]
+        axes += [sweep.axes for sweep in self._body.epilogue]
+        return [(store, axes[number]) for number, store in self._stored]
 
     def refusal(self) -> str | None:
         """Why the rows may not be overwritten, each of whose elements is stored once."""
-        number, sweep = self._number, self._sweeps[self._number]
-        store, _ = self.stored()
-        reading = [n for n, other in enumerate(self._sweeps) if self._read_in(other)]
-        for other in reading:
-            if any(load.at != store.at for load in self._read_in(self._sweeps[other])):
-                return _elsewhere(self._base)
+        reading: dict[Index, list[int]] = {store.at: [] for _, store in self._stored}
+        for number, sweep in enumerate(self._sweeps):
+            for load in _loads(self._segment, self._base, sweep.code):
+                if load.at not in reading:
+                    return _elsewhere(self._base)
+                reading[load.at].append(number)
+        refusals = (self._refusal(n, store, reading[store.at]) for n, store in self._stored)
+        return next(filter(None, refusals), None)
+
+    def _refusal(self, number: int, store: Store, reading: Sequence[int]) -> str | None:
+        """Why an element may not be overwritten, which is read in some sweeps."""
         if max(reading, default=number) > number:
             return f"the old {self._base} is read again after {store.tensor} is stored"
-        if self._in_epilogue and reading != [number]:
+        if number >= self._epilogue and min(reading, default=number) < number:
             return f"the old {self._base} is read by other rows"
-        if self._by_team and not self._is_of_one_thread(sweep, reading, number):
+        if self._by_team and not self._is_of_one_thread(self._sweeps[number], reading, number):
             return f"several threads read the old {self._base}"
         return None
 
@@ -99,12 +108,6 @@ class _Rows:
             return False
         before = [self._sweeps[other] for other in reading if other != number]
         return not before or (len(sweep.axes) == 1 and all(s.axes == sweep.axes for s in before))
-
-    def _stored_in(self, sweep: Sweep) -> list[Store]:
-        return _stores(self._segment, self._base, sweep.stores)
-
-    def _read_in(self, sweep: Sweep) -> list[Load]:
-        return _loads(self._segment, self._base, sweep.code)
 
 
 def _stores(segment: Segment, base: Value, stores: Sequence[Store]) -> list[Store]:

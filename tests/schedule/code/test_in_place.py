@@ -13,8 +13,11 @@ from fuser.passes.lower_reductions import lower_reductions
 from fuser.schedule.code.axes import arrange, with_index
 from fuser.schedule.code.body import Body, trace
 from fuser.schedule.code.in_place import points_refusal, rows_refusal, scatter_refusal
+from fuser.schedule.code.row_body import RowBody
+from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.indices.index import ZERO, Axis, Index
 from fuser.schedule.rows.axes import arrange_rows
+from fuser.schedule.rows.cpu.whole import as_whole
 from fuser.schedule.rows.trace import trace_rows
 from fuser.segmenter import Segment, place_updates, segment
 from tests.definitions import Define
@@ -85,6 +88,17 @@ def test_a_row_that_is_read_across_is_not_overwritten() -> None:
         return softmax(fd, x) + fd.ops.flip(x, [1])
 
     assert of_rows(define, X) == ELSEWHERE
+
+
+def test_rows_that_one_lane_does_store_elements_of_their_own() -> None:
+    made = updating(lambda fd, x: softmax(fd, x, 1), torch.randn(100, 3, 3))
+    rows = as_whole(arrange_rows(trace_rows(made)), CpuRowParameters())
+    assert isinstance(rows, RowBody)
+    assert len([store for sweep in rows.stages for store in sweep.stores]) == 3
+    assert rows_refusal(made, rows, by_team=False) is None
+    *others, last = rows.stages
+    early = dataclasses.replace(rows, stages=(last, *others))
+    assert rows_refusal(made, early, by_team=False) == "the old T0 is read again after T5 is stored"
 
 
 def running(fd: FusionDefinition, mean: Handle, x: Handle) -> Handle:

@@ -58,3 +58,18 @@ def test_rows_points_and_scatters_leave_room_for_steps_past_the_end(
 
     assert widths(2**31 - 2**27 - 64) == {"int32"}
     assert widths(2**31 - 2**27 + 64) == {"int64"}
+
+
+def test_rows_are_counted_though_all_lie_at_one_place() -> None:
+    with FusionDefinition() as fd:
+        t = fd.define_tensor(shape=[-1, 300], contiguity=[None, True])
+        fd.add_output(fd.ops.sum(fd.ops.max(t, [1]), [0]))
+
+    def rows_named(rows: int) -> list[str]:
+        given = torch.empty(300, device="meta").expand(rows, 300)
+        (kernel,) = fd.plan([given], target="cuda:sm_90").kernels
+        return re.findall(r"const (int\d\d) n0", kernel.source)
+
+    assert rows_named(2**31 - 2**27 - 64) == ["int32"]
+    assert rows_named(2**31 - 2**27 + 64) == ["int64"]
+    assert rows_named(2**32) == ["int64"]

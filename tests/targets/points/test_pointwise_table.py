@@ -204,6 +204,23 @@ def test_numbers_that_do_not_fit_a_narrow_integer_keep_its_bits(
     assert torch.equal(widened, kept.float())
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("of", [torch.float32, torch.float64, torch.bfloat16, torch.complex64])
+@pytest.mark.parametrize("by", [DataType.Int, DataType.Int32])
+def test_fractions_become_zero_and_not_zero_below_it(
+    by: DataType, of: torch.dtype, target: str
+) -> None:
+    given = torch.linspace(-1.5, 1.5, LENGTH).to(of)
+    for to in (of, torch.float32):
+        with FusionDefinition() as fd:
+            whole = fd.ops.cast(fd.from_pytorch(given), dtype=by)
+            fd.add_output(fd.ops.cast(whole, dtype=from_torch(to)))
+        (got,), (want,) = fd.execute([given], target=target), interpret(fd.fusion, [given])
+        assert torch.equal(got, want)
+        parts = torch.view_as_real(got) if got.is_complex() else got
+        assert not parts.signbit()[parts == 0].any()
+
+
 def test_every_row_accepts_some_dtype_and_is_thus_tested():
     tested = {row.name for dtype in DataType for row in accepted(dtype)}
     assert tested == set(TABLE)

@@ -178,7 +178,8 @@ class _Mapping:
 
     def _index_dtype(self) -> DataType:
         indices = indices_of(self._body.sweeps)
-        return index_dtype(self._segment, indices, self._body.longest, self._parts())
+        counts = self._work.rows, self._body.longest, self._parts()
+        return index_dtype(self._segment, indices, *counts)
 
     def _parts(self) -> int:
         """How many parts of a fold lie in a workspace."""
