@@ -27,6 +27,10 @@ from fuser.segmenter.refusal import Refusal
 ROUNDS = 3
 """How often all boundaries are looked at, as long as operations move over them."""
 
+PART_SAVES = 0.01
+"""Of what two groups cost: for less no part moves, as what crosses their boundary then is another
+value, which may be dearer to make again."""
+
 
 class BoundaryMoves:
     """Moves nodes to groups of their neighbours; `pairs` are neighbouring nodes. `renamed` is told
@@ -78,7 +82,8 @@ class BoundaryMoves:
         if self._groups.profit(source, goal, self._groups.joined(source, goal)) <= 0:
             return False
         part = find_part(self._groups, self._order, source, goal)
-        return bool(part) and self._move_all(part, source, goal)
+        is_part = 0 < len(part) < len(self._groups.by_key[source].members)
+        return is_part and self._move_all(part, source, goal, PART_SAVES)
 
     def _move(self, node: int, neighbour: int) -> bool:
         """Move a node to the group of its neighbour, if it may and fewer bytes cross."""
@@ -93,9 +98,10 @@ class BoundaryMoves:
         self._stays[node, goal] = groups
         return False
 
-    def _move_all(self, nodes: Sequence[int], source: int, goal: int) -> bool:
-        """Move nodes from one group to another, if they may be so and fewer bytes cross."""
-        moved = self._moved(nodes, source, goal)
+    def _move_all(self, nodes: Sequence[int], source: int, goal: int, share: float = 0) -> bool:
+        """Move nodes from one group to another, if they may be so and fewer bytes cross, by more
+        than a share of what the two cost."""
+        moved = self._moved(nodes, source, goal, share)
         if moved is None:
             return False
         changed, less = moved
@@ -116,7 +122,7 @@ class BoundaryMoves:
         return known is not None and all(map(operator.is_, known, groups))
 
     def _moved(
-        self, nodes: Sequence[int], source: int, goal: int
+        self, nodes: Sequence[int], source: int, goal: int, share: float
     ) -> tuple[dict[int, Group], Price] | None:
         """The two groups once nodes have moved, by their keys, and what that saves; None where
         they may not be so, or no fewer bytes cross. Guards, cheapest first."""
@@ -131,8 +137,8 @@ class BoundaryMoves:
             if isinstance(checked, Refusal) or self._groups.maker.boundary_asked_inside(checked):
                 return None
             changed[key] = checked
-        prices = self._groups.prices
-        if sum(map(prices.cost, changed.values())) >= sum(map(self._groups.cost, changed)):
+        prices, cost = self._groups.prices, sum(map(self._groups.cost, changed))
+        if sum(map(prices.cost, changed.values())) >= cost * (1 - share):
             return None
         before = map(self._groups.price, changed)
         return changed, saved(before, map(prices.price, changed.values()))
