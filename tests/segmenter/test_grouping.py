@@ -268,6 +268,23 @@ def test_a_kernel_takes_what_it_may_of_another():
     assert line.partition(" from ")[0].endswith("T3=truediv, T9=mul, T10=mul, T11=mul")
 
 
+def test_a_kernel_takes_no_part_for_next_to_nothing():
+    # [sub mul add ... sum] | [sub mul add ... sin ... mul]: what is made again has few operations;
+    # with the waves in the first kernel a row would have more, and be stored
+    d = Definition((2048, 1024), (2048, 1024), (2048, 1), (2048, 1))
+    (x, y, mean, scale), ops = d.handles, d.ops
+    row = (x - mean) * scale
+    for _ in range(6):
+        row = row + mean
+    wave = scale
+    for _ in range(7):
+        wave = ops.sin(wave) * mean
+    total = ops.sum(ops.sum(row * y, [1], keepdim=True), [0], keepdim=True)
+    segmented = d.segment(row * wave + total * y)
+    assert [part.bytes_written for part in segmented.segments] == [4, 2048 * 1024 * 4]
+    assert any(line.startswith("made again") for line in segmented.log)
+
+
 @pytest.mark.parametrize(("batch", "kernels"), [(4, 1), (256, 2)])
 def test_a_processor_gathers_first_what_many_rows_share(batch: int, kernels: int):
     # [index_select] -> T | [add max sub exp sum div];     for a few rows: one kernel
