@@ -18,7 +18,7 @@ class InputKindError(FuserError, TypeError):
 class InputDtypeError(FuserError):
     template = (
         "input {position} ({name}): expected dtype {expected}, got {got}; "
-        "convert the tensor, or define the input with that dtype"
+        "{remedy}, or define the input with that dtype"
     )
 
 

@@ -110,7 +110,9 @@ def _check_tensor(where: Where, type_: TensorType, given: object) -> None:
     if given.dtype is not type_.dtype.torch:
         found = dtypes.from_torch(given.dtype)
         got = given.dtype if found is None else found.name
-        raise InputDtypeError(**where, expected=type_.dtype.name, got=got)
+        pairs = type_.dtype is DataType.Float4_e2m1fn_x2  # which nothing converts to
+        remedy = f"view its bytes as {type_.dtype.torch}" if pairs else "convert the tensor"
+        raise InputDtypeError(**where, expected=type_.dtype.name, got=got, remedy=remedy)
     _check_sizes(where, type_, given)
     if type_.layout is not None and given.numel() > 0:
         _check_contiguity(where, type_.layout, given)

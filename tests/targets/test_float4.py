@@ -6,7 +6,13 @@ import pytest
 import torch
 
 from fuser import DataType, FusionDefinition
-from fuser.errors import ArgumentError, ArgumentTypeError, FuserError, OperandDtypeError
+from fuser.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    FuserError,
+    InputDtypeError,
+    OperandDtypeError,
+)
 from fuser.frontend.handles import Handle
 from fuser.ir import block_products
 from fuser.ir.interpret import interpret
@@ -430,6 +436,14 @@ def test_what_is_not_there_is_named(call: str, error: type[FuserError], said: st
         with pytest.raises(error, match=said):
             exec(call, scope)
         fd.add_output(f)
+
+
+def test_bytes_are_not_pairs_until_they_are_viewed_as_such() -> None:
+    with FusionDefinition() as fd:
+        x = fd.from_pytorch(every_pair(2, 4))
+        fd.add_output(fd.ops.cast(x, FLOAT))
+    with pytest.raises(InputDtypeError, match=rf"view its bytes as {PAIRS}, or define"):
+        fd.execute([every_pair(2, 4).view(torch.uint8)])
 
 
 def test_a_script_that_reproduces_it_has_its_bits() -> None:
