@@ -7,7 +7,7 @@ T1 (alias of T0) -> [mul, erf, add, mul] -> T9           one kernel over T1 and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fuser.ir.extern_memory import extern_memory
@@ -180,40 +180,61 @@ def shown_memories(fusion: Fusion, eager: Mapping[Value, Strided]) -> dict[Value
 
 
 def place_chains(
-    chains: list[Chain], orders: Mapping[Value, Order], shown: Mapping[Value, Strided]
-) -> tuple[dict[Value, Strided], list[str]]:
-    """Memory for the root of every chain, and for what is then only an alias of it.
+    chains: Sequence[Chain], orders: Mapping[Value, Order], shown: Mapping[Value, Strided]
+) -> tuple[dict[Value, Strided], list[Chain], list[str]]:
+    """Memory for the root of every chain, and for what is then only an alias of it; and the chains
+    from what is stored.
 
-    A root gets torch's layout if every chain from it is free under that layout, else the layout
-    that its first chain needs. A chain that still needs a copy is stored at its own end, as is an
-    output that is no alias in torch of the others of its root, or is one in another order: `shown`
-    is how outputs lie there.
+    A root that is an output gets torch's layout; another one too, if every chain from it is free
+    under that, else the layout under which most are. A chain that still needs a copy is stored at
+    its own end, or at the first end that it leads through; so is an output that is no alias in
+    torch of the others of its root, or is one in another order: `shown` is how outputs lie there.
     """
     placed: dict[Value, Strided] = {}
+    stored: list[Chain] = []
     log: list[str] = []
     for root in dict.fromkeys(chain.root for chain in chains):
-        own = [chain for chain in chains if chain.root is root]
-        wanted = [orders[root], *(_wanted_order(chain, orders[chain.end]) for chain in own)]
+        of_root = (chain for chain in chains if chain.root is root)
+        own = sorted(of_root, key=lambda chain: bool(chain.statements))
+        wanted = [orders[root]]
+        if root not in shown or own[0].statements:
+            wanted += [_wanted_order(chain, orders[chain.end]) for chain in own]
         tried = [(lies, _followed(own, lies, shown)) for lies in (dense(root, o) for o in wanted)]
         lies, free = max(tried, key=lambda each: len(each[1]))
         if own[0].before is not None:
             log.append(f"bookend kept:     {_kept(own[0].before)}")
+        copied: list[Chain] = []
         for chain in own:
-            followed = free.get(chain.end)
+            followed = free.get(chain.end, None if chain.statements else {root: lies})
             if followed is None:
-                placed[chain.end] = dense(chain.end, orders[chain.end])
+                copied.append(chain)
                 why = f"strides {lies.strides} of {root} need a copy"
                 log.append(f"bookend kept:     {_words(chain)}: {why}")
                 continue
-            placed[root] = lies
-            placed.update(followed)
+            stored.append(chain)
+            placed |= {root: lies, **followed}
             if chain.statements:
                 log.append(f"bookend stripped: {_words(chain)} is memory of {root}")
-    return placed, log
+        others, rest, words = place_chains(_from_ends(copied), orders, shown)
+        placed.update(others)
+        stored += rest
+        log += words
+    return placed, stored, log
+
+
+def _from_ends(chains: Sequence[Chain]) -> list[Chain]:
+    """What is left of chains from the first value on that is the end of one of them."""
+    ends = {chain.end for chain in chains}
+    left: list[Chain] = []
+    for chain in chains:
+        outs = [statement.out for statement in chain.statements]
+        first = next(number for number, out in enumerate(outs) if out in ends)
+        left.append(Chain(outs[first], chain.end, chain.statements[first + 1 :]))
+    return left
 
 
 def _followed(
-    chains: list[Chain], memory: Strided, shown: Mapping[Value, Strided]
+    chains: Sequence[Chain], memory: Strided, shown: Mapping[Value, Strided]
 ) -> dict[Value, dict[Value, Strided]]:
     """By the end of each chain that is free if its root lies in `memory`: where its values lie."""
     free: dict[Value, dict[Value, Strided]] = {}

@@ -102,7 +102,7 @@ class _Segmenter:
 
     def _place(self, demanded: Collection[Value], orders: Mapping[Value, Order]) -> None:
         chains = output_chains(self._fusion, demanded, self._placed)
-        placed, log = place_chains(chains, orders, self._shown)
+        placed, chains, log = place_chains(chains, orders, self._shown)
         self._placed.update(placed)
         self._chains += chains
         self._log += log

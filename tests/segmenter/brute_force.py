@@ -41,7 +41,8 @@ class BruteForce:
         demanded += [v for s in externs for v in operands(s.op) if v.is_tensor]
         eager = eager_memories(fusion, memory)
         shown = shown_memories(fusion, eager)
-        placed, _ = place_chains(output_chains(fusion, demanded, free), stride_orders(eager), shown)
+        chains = output_chains(fusion, demanded, free)
+        placed, _, _ = place_chains(chains, stride_orders(eager), shown)
         stored = [v for v, lies in placed.items() if lies.base is v]
         self.operations: OperationGraph = build_graph(fusion, free, stored)
         self._maker = GroupMaker(self.operations, stored, machine)

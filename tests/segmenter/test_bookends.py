@@ -167,6 +167,20 @@ def test_outputs_that_are_two_tensors_in_torch_are_stored_each():
     assert steps(chain.out(y, other)) == ["kernel(T0 -> T1, T3)"]
 
 
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_an_output_lies_as_in_torch_whatever_most_views_of_it_need(first: int):
+    # T1 (strides 1, 8) -> view [12, 4] -> permute: both would be free if T1 lay in rows
+    chain = Chain(torch.randn(6, 8).t())
+    y = chain.exp(*chain.values)
+    view = chain.add(View(y, (12, 4)))
+    made = (y, view, chain.add(Permute(view, (1, 0))))
+    segmented = chain.out(*made[first:], *made[:first])
+
+    kernel, alias = steps(segmented)
+    assert kernel.startswith("kernel(T0 -> ")
+    assert alias in ("T2 is T3", "T3 is T2")
+
+
 def test_views_that_no_one_memory_serves_are_stored_each_by_the_same_kernel():
     # exp -> view(T1) and view(permute(T1))
     chain = Chain(torch.randn(4, 6))

@@ -73,7 +73,12 @@ def _plain_rows() -> list[Row]:
 
 
 def _scaled(b: Lowering, operand: Operand, alpha: Any) -> Operand:
-    return operand if alpha == 1 else b.ops.mul(operand, b.operand(alpha))
+    """A multiple, in the type of the result: in the operand's own, integers would wrap around."""
+    if alpha == 1:
+        return operand
+    if isinstance(operand, Handle) and operand.dtype().compute is not b.dtype.compute:
+        operand = b.ops.cast(operand, b.dtype)
+    return b.ops.mul(operand, b.operand(alpha))
 
 
 def _add(b: Lowering, self: Any, other: Any, alpha: Any) -> Handle:
