@@ -83,7 +83,10 @@ def _in_memory(
 
 def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
     """Whether tensors of one type and of the same sizes are equal, NaN too."""
-    dense = (x.flatten().clone(memory_format=torch.contiguous_format) for x in (left, right))
+    pair = (left, right)
+    if left.dtype is torch.float4_e2m1fn_x2:  # which torch copies none of
+        pair = (left.view(torch.uint8), right.view(torch.uint8))
+    dense = (x.flatten().clone(memory_format=torch.contiguous_format) for x in pair)
     return torch.equal(*(x.view(torch.uint8) for x in dense))
 
 
