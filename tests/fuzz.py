@@ -29,16 +29,18 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.frontend.repro import form_of, repro_script
+from fuser.ir.binding import check_inputs, check_updates
 from fuser.ir.comparison import check_results
-from fuser.ir.concretize import concretize_for
+from fuser.ir.concretize import concretize_for, has_any_size
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import Fusion, Output
+from fuser.ir.nodes import Fusion, Output, Value
 from fuser.pipeline import Executor
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
 from fuser.schedule import CpuParameters, CpuRowParameters, ProcessorParameters
 from tests import compiled_programs, strategies
-from tests.as_eager import Made, check_memory, check_zeros, copied, same_bits
+from tests.as_eager import Made, check_memory, check_zeros, copied, in_reverse, same_bits
+from tests.later_calls import later_calls
 from tests.mapped_by import THREADED, THREADED_PAST_CACHE, map_by
 from tests.random_values import EVERY_DTYPE, LARGE, SMALL, Scale
 from tests.row_places import PLACES, placed
@@ -172,18 +174,46 @@ def check(target: str, seed: int) -> str:
     if _most_elements(concretize_for(fd.fusion, definition.inputs)) > TOO_MANY:
         return ""
     with mapped(target, seed):
-        error = failure(fd.fusion, definition.inputs, target)
+        inputs, error = first_failure(fd.fusion, definition.inputs, target)
         if error is None:
             return ""
 
         def fails(fusion: Fusion, inputs: Inputs) -> bool:
             return type(failure(fusion, inputs, target)) is type(error)
 
-        fusion, inputs = smallest(fd.fusion, definition.inputs, fails)
+        fusion, inputs = smallest(fd.fusion, inputs, fails)
         error = failure(fusion, inputs, target) or error
     forms = [form_of(given, numbers=True) for given in inputs]
     script = repro_script(fusion, forms, target=target, method="validate")
     return f"{script}\n# {type(error).__name__}: {error}\n"
+
+
+def first_failure(fusion: Fusion, inputs: Inputs, target: str) -> tuple[Inputs, Exception | None]:
+    """What is raised for these inputs, or for others that the oracle takes too, and for which."""
+    executor = Executor(fusion)
+    error = failure(fusion, inputs, target, executor)
+    if error is None and has_any_size(fusion):
+        for others in later_calls(inputs):
+            if not _is_refused(fusion, others):
+                error = failure(fusion, others, target, executor)
+                if error is not None:
+                    return others, error
+    return inputs, error
+
+
+def _is_refused(fusion: Fusion, inputs: Inputs) -> bool:
+    """Whether inputs do not fit a fusion, or the oracle computes nothing of them."""
+    state = torch.get_rng_state()
+    try:
+        check_inputs(fusion, inputs)
+        concrete = concretize_for(fusion, inputs)
+        check_updates(concrete, inputs)
+        interpret(fusion, inputs)
+    except (RuntimeError, ArithmeticError, LookupError, TypeError, ValueError):
+        return True
+    finally:
+        torch.set_rng_state(state)
+    return False
 
 
 def _most_elements(fusion: Fusion) -> int:
@@ -191,34 +221,73 @@ def _most_elements(fusion: Fusion) -> int:
     return max((out.elements for out in outs if out.is_tensor), default=0)
 
 
-def failure(fusion: Fusion, inputs: Inputs, target: str) -> Exception | None:
-    """What executing a fusion, or comparing what it gives, raises. The inputs stay as they are."""
+def failure(
+    fusion: Fusion, inputs: Inputs, target: str, executor: Executor | None = None
+) -> Exception | None:
+    """What executing a fusion raises, or comparing what it gives, in a call and in the next, with
+    other numbers in memory that lies alike. The inputs stay as they are."""
+    executor = executor or Executor(fusion)
+    named = None if target == "cpu" else target
+    try:
+        results = _agreed(fusion, inputs, lambda given: executor.execute(given, target=named))
+        kept = copied(results)
+        others = in_reverse(inputs)
+        _agreed(fusion, others, lambda given: executor.execute(given, target=named))
+        for value, result, before in zip(_returned(fusion), results, kept, strict=True):
+            assert isinstance(before, torch.Tensor)
+            assert same_bits(result, before), f"{value} was changed by the next call"
+    except (RuntimeError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError) as e:
+        return e
+    return None
+
+
+def _returned(fusion: Fusion) -> list[Value]:
+    return [output.value for output in fusion.outputs if output.alias_of is None]
+
+
+def _agreed(
+    fusion: Fusion, inputs: Inputs, run: Callable[[Inputs], list[torch.Tensor]]
+) -> list[torch.Tensor]:
+    """What a call returns. Raises where that, or what it writes, is not what the oracle makes; the
+    inputs are then as they were."""
     before = copied(inputs)
     state = torch.get_rng_state()
     try:
-        returned = iter(Executor(fusion).execute(inputs, target=target))
+        all_returned = run(inputs)
         torch.set_rng_state(state)
+        returned = iter(all_returned)
         results = [
             next(returned) if output.alias_of is None else _written(fusion, inputs, output)
             for output in fusion.outputs
         ]
         written = {output.alias_of for output in fusion.outputs}
-        for value, given, old in zip(fusion.inputs, inputs, before, strict=True):
-            if isinstance(given, torch.Tensor) and value not in written:
-                assert same_bits(given, old), f"{value} was changed"
+        after = _with_written(fusion, inputs, before)
+        for value, given, wanted in zip(fusion.inputs, inputs, after, strict=True):
+            if isinstance(given, torch.Tensor):
+                assert same_bits(given, wanted), f"{value} was changed"
         pure = dataclasses.replace(fusion, outputs=tuple(map(Output, fusion.output_values)))
         expected = interpret(pure, before)
         check_results(pure, before, results, expected)
         check_zeros(concretize_for(pure, before), results, expected)
         if written == {None}:
             check_memory(pure, Made(inputs, results), Made(before, expected))
-    except (RuntimeError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError) as e:
-        return e
+        return all_returned
     finally:
         for given, old in zip(inputs, before, strict=True):
             if isinstance(given, torch.Tensor) and not same_bits(given, old):
                 given.copy_(old)
-    return None
+
+
+def _with_written(fusion: Fusion, inputs: Inputs, before: Inputs) -> Inputs:
+    """The inputs as they were, but for what was written: it is in all that share the memory."""
+    after = copied(before)
+    updated = [fusion.inputs.index(o.alias_of) for o in fusion.outputs if o.alias_of is not None]
+    for at in updated:
+        given, made = inputs[at], after[at]
+        assert isinstance(given, torch.Tensor)
+        assert isinstance(made, torch.Tensor)
+        made.copy_(given)
+    return after
 
 
 def _written(fusion: Fusion, inputs: Inputs, output: Output) -> torch.Tensor:

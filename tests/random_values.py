@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from fuser import DataType, FusionDefinition
 from fuser.errors import OperandDtypeError
 from fuser.frontend.handles import Handle
 from fuser.ir.dtypes import NUMBERS
-from fuser.ir.nodes import Pointwise, Reduce, Scan, Scatter, Value, operands
+from fuser.ir.nodes import Number, Pointwise, Reduce, Scan, Scatter, Value, operands
 
 T = TypeVar("T")
 Step = Callable[[FusionDefinition, list[Handle]], Handle]
@@ -89,7 +90,7 @@ class Writer:
         draw: st.DrawFn,
         fd: FusionDefinition,
         dtypes: Sequence[DataType],
-        inputs: list[torch.Tensor | float],
+        inputs: list[torch.Tensor | Number],
         scale: Scale = SMALL,
     ) -> None:
         self.draw = draw
@@ -147,7 +148,7 @@ class Writer:
                 self.infinite.add(handle.value)
                 self.facts[-1] = replace(self.facts[-1], finite=False)
 
-    def declare(self, handles: Sequence[Handle], given: Sequence[torch.Tensor | float]) -> None:
+    def declare(self, handles: Sequence[Handle], given: Sequence[torch.Tensor | Number]) -> None:
         """Begin with inputs that hold some numbers."""
         self.handles = list(handles)
         pairs = zip(handles, given, strict=True)
@@ -265,10 +266,36 @@ def _numbers(
 _MOST = 2**63 - 1
 
 
-def facts_of(dtype: DataType, given: torch.Tensor | float) -> Known:
+@st.composite
+def views_of(draw: st.DrawFn, given: torch.Tensor) -> torch.Tensor:
+    """A tensor again, or in another order, or some of it, in the same memory."""
+    if not given.dim() or draw(st.booleans()):
+        return given.view_as(given)
+    dim, start = draw(st.integers(0, given.dim() - 1)), draw(st.integers(0, 1))
+    if draw(st.booleans()):
+        return given.permute(draw(st.permutations(range(given.dim()))))
+    return given[(slice(None),) * dim + (slice(start, given.shape[dim] - 1 + start),)]
+
+
+def scalars(extreme: bool) -> st.SearchStrategy[Number]:
+    """A number of any type that a scalar may have."""
+    numbers = [-1.5, 0.25, 2.0, 3, -2, 0, True, False, complex(0.5, -1.5)]
+    edges = [math.nan, math.inf, -0.0, _MOST, -_MOST - 1, 2**31, complex(math.inf, 1)]
+    return st.sampled_from(numbers + edges if extreme else numbers)
+
+
+def _facts_of_number(given: Number) -> Known:
+    if isinstance(given, bool):
+        return Known(1, 0)
+    if isinstance(given, int):
+        return Known(abs(given) if abs(given) <= 8 else math.inf, 0)
+    return Known(4 if isinstance(given, complex) else 2, 2, finite=cmath.isfinite(given))
+
+
+def facts_of(dtype: DataType, given: torch.Tensor | Number) -> Known:
     """What is known of an input's numbers."""
     if not isinstance(given, torch.Tensor):
-        return Known(2, 2)
+        return _facts_of_number(given)
     if dtype.is_integral:
         small = bool((given.double().abs() <= 8).all())
         facts = _settled(dtype, Known(8, 0) if small else None)

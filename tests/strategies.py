@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
+from fuser.ir.nodes import Number
 from tests.random_functions import FUNCTIONS, OPERANDS
 from tests.random_library import COMPOSED, LIBRARY
 from tests.random_places import COMPUTED_PLACES
@@ -43,12 +44,17 @@ from tests.random_steps import (
 from tests.random_values import (
     DTYPES,
     SMALL,
+    Known,
     Scale,
+    Step,
     Writer,
     broadcast_with,
+    known,
     overlaps_itself,
+    scalars,
     shapes,
     tensors,
+    views_of,
 )
 
 __all__ = [
@@ -89,7 +95,7 @@ class Definition:
     """`build` writes the definition; `inputs` are what it is executed with."""
 
     build: Callable[[FusionDefinition], None]
-    inputs: list[torch.Tensor | float]
+    inputs: list[torch.Tensor | Number]
 
     def __repr__(self) -> str:
         with FusionDefinition() as fd:
@@ -117,40 +123,52 @@ def definitions(
     """A definition of `min_operations` to `max_operations` of these `steps`.
 
     It has 1 to 3 tensor inputs of `dtypes`, perhaps a scalar input, inputs of indices where steps
-    gather, and 1 to 4 outputs, of which one may be written to an input (`in_place`). Of some
-    definitions, inputs hold integers of any size, NaN and infinities, or overlap (`extremes`).
+    gather, and 1 to 4 outputs, of which some may be written to inputs (`in_place`). With
+    `extremes`, inputs of some hold integers of any size, NaN and infinities, or overlap, and
+    outputs are there more than once; scalars are of any type, and inputs views of others, or of any
+    strides.
     """
     extreme = extremes and draw(st.sampled_from((False, False, False, True)))
     first = draw(tensors(dtypes, shapes(scale), extreme))
     sizes = shapes(scale) | broadcast_with(list(first.shape))
-    inputs: list[torch.Tensor | float] = [
+    alike = extremes and draw(st.sampled_from((False, False, True)))
+    types = [_dtype_of(first)] if alike else dtypes
+    inputs: list[torch.Tensor | Number] = [
         first,
-        *draw(st.lists(tensors(dtypes, sizes, extreme), max_size=2)),
+        *draw(st.lists(tensors(types, sizes, extreme), max_size=2)),
     ]
+    if extremes and draw(st.sampled_from((False, False, True))):
+        inputs.append(draw(views_of(first)))
     if draw(st.booleans()):
-        inputs.append(draw(st.sampled_from([-1.5, 0.25, 2.0])))
+        inputs.append(draw(scalars(extreme) if extremes else st.sampled_from([-1.5, 0.25, 2.0])))
     declared = tuple(inputs)
-    static = draw(st.booleans())
+    kinds = ("static", "open", *(("any layout",) if extremes else ()))
+    kind = draw(st.sampled_from(kinds))
     counts = [n for n in (1, 2, 4, 6, 8, 10, 20, 30) if min_operations <= n <= max_operations]
     with FusionDefinition() as scratch:
         writer = Writer(draw, scratch, dtypes, inputs, scale)
-        writer.declare(_declare(scratch, declared, static=True), declared)
+        writer.declare(_declare(scratch, declared, "static"), declared)
         for _ in range(draw(st.sampled_from(counts))):
             draw(st.sampled_from(list(steps)))(writer)
+        made = len(writer.handles)
+        if in_place and draw(st.sampled_from((False, False, True))):
+            _add_updates(writer, declared)
         tensors_made = [i for i, handle in enumerate(writer.handles) if handle.value.is_tensor]
         uses = scratch.fusion.uses()
         unread = [i for i in tensors_made if writer.handles[i].value not in uses]
         candidates = draw(st.sampled_from([unread or tensors_made, tensors_made]))
         others = draw(st.lists(st.sampled_from(candidates), max_size=3))
-        outputs = list(dict.fromkeys([tensors_made[-1], *others]))
-        written = _written(draw, writer.handles, outputs, declared) if in_place else None
+        others += range(made, len(writer.handles))
+        outputs = [tensors_made[-1], *others]
+        outputs = outputs if extreme else list(dict.fromkeys(outputs))
+        written = _written(draw, writer.handles, outputs, declared) if in_place else {}
 
     def build(fd: FusionDefinition) -> None:
-        handles = _declare(fd, declared, static)
+        handles = _declare(fd, declared, kind)
         for step in writer.steps:
             handles.append(step(fd, handles))
-        for position in outputs:
-            into = None if written is None or written[0] != position else handles[written[1]]
+        for number, position in enumerate(outputs):
+            into = handles[written[number]] if number in written else None
             fd.add_output(handles[position], alias_input=into)
 
     return Definition(build, inputs)
@@ -170,31 +188,84 @@ def drawn(strategy: st.SearchStrategy[Definition], seed: int) -> Definition:
     return definition
 
 
+def _add_updates(writer: Writer, declared: Sequence[torch.Tensor | Number]) -> None:
+    """Values that inputs may be updated to: each with something added."""
+    for at, held in enumerate(declared):
+        if isinstance(held, torch.Tensor) and writer.facts[at].finite:
+            added = writer.operand(_fits_into(held))
+            if added is not None:
+                bound = writer.facts[at].bound + writer.facts[added].bound
+                writer.add(_updated(at, added, writer.dtype(at)), known(bound, 2))
+
+
+def _fits_into(held: torch.Tensor) -> Callable[[Handle, Known], bool]:
+    """Whether a tensor keeps its sizes, and a type of whole or real numbers, when a value of exact
+    numbers is added."""
+
+    def fits(handle: Handle, facts: Known) -> bool:
+        shape = handle.value.shape if handle.value.is_tensor else (0,) * (held.dim() + 1)
+        sizes = zip(reversed(shape), reversed(held.shape), strict=False)
+        same = len(shape) <= held.dim() and all(n in (1, m) for n, m in sizes)
+        return same and facts.exact and facts.finite and not handle.dtype().is_complex
+
+    return fits
+
+
+def _updated(at: int, added: int, dtype: DataType) -> Step:
+    return lambda fd, v: fd.ops.cast(fd.ops.add(v[at], v[added]), dtype)
+
+
 def _written(
     draw: st.DrawFn,
     handles: Sequence[Handle],
     outputs: Sequence[int],
-    declared: Sequence[torch.Tensor | float],
-) -> tuple[int, int] | None:
-    """An output, and the input it is written to: no output, and its elements do not overlap."""
-    fitting = [
-        (output, at)
-        for at, given in enumerate(declared)
-        if isinstance(given, torch.Tensor) and not overlaps_itself(given)
-        for output in outputs
-        if handles[output].value.shape == given.shape
-        and handles[output].dtype().torch is given.dtype
-        and at not in outputs
-    ]
-    return draw(st.sampled_from([None, *fitting]))
+    declared: Sequence[torch.Tensor | Number],
+) -> dict[int, int]:
+    """Outputs, by their number, and the inputs they are written to: none that is an output, or
+    shares memory with another, and none whose elements overlap."""
+    written: dict[int, int] = {}
+    memory: set[int] = set()
+    for at, held in enumerate(declared):
+        if not isinstance(held, torch.Tensor) or at in outputs or overlaps_itself(held):
+            continue
+        fitting = [
+            number
+            for number, output in enumerate(outputs)
+            if number not in written
+            and handles[output].value.shape == held.shape
+            and handles[output].dtype().torch is held.dtype
+            and held.untyped_storage().data_ptr() not in memory
+        ]
+        number = draw(st.sampled_from([None, *fitting]))
+        if number is not None:
+            written[number] = at
+            memory.add(held.untyped_storage().data_ptr())
+    return written
 
 
 def _declare(
-    fd: FusionDefinition, inputs: Sequence[torch.Tensor | float], static: bool
+    fd: FusionDefinition, inputs: Sequence[torch.Tensor | Number], kind: str
 ) -> list[Handle]:
-    return [
-        fd.from_pytorch(given, static)
-        if isinstance(given, torch.Tensor)
-        else fd.define_scalar(DataType.Double)
-        for given in inputs
-    ]
+    """Inputs of the sizes there are, of any sizes, or of any sizes and strides."""
+
+    def declared(given: torch.Tensor | Number) -> Handle:
+        if not isinstance(given, torch.Tensor):
+            return fd.define_scalar(_SCALARS[type(given)])
+        if kind != "any layout" or given.dtype is torch.float4_e2m1fn_x2:
+            return fd.from_pytorch(given, static_sizes=kind == "static")
+        shape = [-1] * given.dim()
+        return fd.define_tensor(shape=shape, contiguity=False, dtype=_dtype_of(given))
+
+    return [declared(given) for given in inputs]
+
+
+def _dtype_of(given: torch.Tensor) -> DataType:
+    return next(dtype for dtype in DataType if dtype.torch is given.dtype)
+
+
+_SCALARS = {
+    float: DataType.Double,
+    int: DataType.Int,
+    bool: DataType.Bool,
+    complex: DataType.ComplexDouble,
+}

@@ -197,6 +197,41 @@ def test_an_input_that_is_changed_is_a_failure(monkeypatch: pytest.MonkeyPatch):
     assert given.tolist() == [1, 1, 1]
 
 
+def test_what_is_written_is_in_all_inputs_of_that_memory():
+    with FusionDefinition() as fd:
+        x, y = fd.define_tensor(shape=[-1, -1]), fd.define_tensor(shape=[-1, -1])
+        fd.add_output(x + y, alias_input=x)
+    given = torch.arange(9.0).view(3, 3)
+    assert fuzz.failure(fd.fusion, [given, given.T], "cpu") is None
+    assert fuzz.failure(fd.fusion, [given[1:], given[:2]], "cpu") is None
+
+
+def test_results_that_a_later_call_changes_are_a_failure(monkeypatch: pytest.MonkeyPatch):
+    with FusionDefinition() as fd:
+        fd.add_output(fd.define_tensor(shape=[-1]) + 1.0)
+    given, held = torch.arange(3.0), torch.empty(3)
+    monkeypatch.setattr(Runner, "run", lambda _, inputs: [held.copy_(inputs[0] + 1)])
+    assert "was changed by the next call" in str(fuzz.failure(fd.fusion, [given], "cpu"))
+
+
+@pytest.mark.parametrize("other", [(3, 3), (4, 3)])
+def test_calls_of_other_sizes_and_strides_are_compared(
+    other: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+):
+    with FusionDefinition() as fd:
+        fd.add_output(fd.define_tensor(shape=[-1, -1], contiguity=False) + 1.0)
+    run = Runner.run.func
+
+    def wrong(self: Runner, inputs: Inputs) -> list[torch.Tensor]:
+        is_other = inputs[0].shape == other and (other == (3, 3) or inputs[0].stride() == (1, 4))
+        return run(self)([x + is_other for x in inputs])
+
+    monkeypatch.setattr(Runner, "run", wrong)
+    (found,), error = fuzz.first_failure(fd.fusion, [torch.ones(4, 3)], "cpu")
+    assert isinstance(error, OutputDifferenceError)
+    assert found.shape == other
+
+
 NOT_AS_EAGER = {
     "memory of": lambda x: x,
     "strides": lambda x: x.T.contiguous().T + 0.0,
@@ -224,6 +259,21 @@ def test_all_kinds_of_inputs_are_drawn():
     assert found >= {dtype.torch for dtype in DataType}
     assert found >= {"0-dim", "empty", "permuted", "expanded", "overlapping", "offset", "gaps"}
     assert found >= {"NaN", "infinite", "negative zero", "extreme"}
+
+
+def test_inputs_are_drawn_that_share_memory_and_outputs_that_are_written_to_several():
+    kinds: set[object] = set()
+    for seed in range(150):
+        definition = fuzz.definition_of(seed)
+        with FusionDefinition() as fd:
+            definition.build(fd)
+        held = [given for given in definition.inputs if isinstance(given, torch.Tensor)]
+        kinds |= {type(given) for given in definition.inputs}
+        kinds.add(("shared", len({x.untyped_storage().data_ptr() for x in held}) < len(held)))
+        kinds.add(("written", min(len(fd.fusion.updated), 2)))
+        kinds.add(("twice", len(set(fd.fusion.output_values)) < len(fd.fusion.outputs)))
+    assert kinds >= {torch.Tensor, float, int, bool, complex}
+    assert kinds >= {("shared", True), ("written", 2), ("twice", True)}
 
 
 def _kinds(given: torch.Tensor) -> set[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import (
@@ -158,9 +160,9 @@ def _unsqueezed(is_new: tuple[bool, ...], memory: Strided) -> tuple[int, ...]:
 def eager_memory(statement: Statement, held: Mapping[Value, Strided]) -> Strided:
     """How torch would lay out a computed value, from how its operands lie.
 
-    Metadata operations and `select` keep the memory where they can; a pointwise or flipped result
-    is dense and follows its operands, of which the first decide (`met_order`); everything else is
-    row-major; what torch runs, `extern_memory` knows.
+    Metadata operations and `select` keep the memory where they can, and casts the strides; another
+    pointwise or flipped result is dense and follows its operands, of which the first decide
+    (`met_order`); everything else is row-major; what torch runs, `extern_memory` knows.
     """
     out, op = statement.out, statement.op
     match op:
@@ -172,6 +174,8 @@ def eager_memory(statement: Statement, held: Mapping[Value, Strided]) -> Strided
             return held[op.arg]
         case Gather(mode="select"):
             return selected(op, held[op.arg], out)
+        case Cast() if _is_dense(held[op.arg]):
+            return Strided(out, out.shape, held[op.arg].strides)
         case Cast() | Pointwise() | Flip():
             args = op.args if isinstance(op, Pointwise) else (op.arg,)
             memories = [held[arg] for arg in args if arg.is_tensor]
@@ -180,6 +184,14 @@ def eager_memory(statement: Statement, held: Mapping[Value, Strided]) -> Strided
             return dense(out, met_order(out.shape, memories) if order is None else order)
         case _:
             return row_major(out)
+
+
+def _is_dense(memory: Strided) -> bool:
+    """Whether there are no gaps between elements; dimensions of one element may have any stride."""
+    pairs = zip(memory.strides, memory.shape, strict=True)
+    spans = sorted(span for span in pairs if span[1] != 1)
+    steps = accumulate((size for _, size in spans), operator.mul, initial=1)
+    return all(stride == step for (stride, _), step in zip(spans, steps, strict=False))
 
 
 def met_order(shape: Sequence[int], memories: Sequence[Strided]) -> Order:

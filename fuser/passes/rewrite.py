@@ -106,9 +106,9 @@ operations added before None is returned, nothing stays."""
 def rewrite(fusion: Fusion, rule: Rule, *, may_copy: bool = False) -> Fusion:
     """`fusion` with `rule` applied to each statement once, in order.
 
-    A change is not made that would alter the strides of an output, or hand out as an output what is
-    an input or another output. If the rewrite `may_copy`, it is made with a `StrideOrder` that lays
-    the result out as before.
+    A change is not made that would alter the strides of an output, hand out as an output what is an
+    input or another output, or make memory of its own for one that is a view of another. If the
+    rewrite `may_copy`, it is made with a `StrideOrder` that lays the result out as before.
     """
     return _Rewrite(fusion, rule, may_copy).run()
 
@@ -189,11 +189,16 @@ class _Rewrite:
         if not alike(old, new, seen):
             return False
         if seen is Seen.MEMORY and new.base not in (old.base, self._bases.get(old.base)):
-            if old.base in self._inputs or new.base in self._shared:
+            if old.base in self._inputs or new.base in self._shared or self._is_held(old.base):
                 return False
             self._shared.add(new.base)
             self._bases[old.base] = new.base  # what shared the one may share the other
         return True
+
+    def _is_held(self, base: Value) -> bool:
+        """Whether an output before this is in the memory of a value, as it was."""
+        held = (v for v in self._fusion.output_values if self._emit.producer(v) is not None)
+        return any(base == self._old[value].base == self._new[value].base for value in held)
 
     @cached_property
     def _seen(self) -> dict[Value, Seen]:

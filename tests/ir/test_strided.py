@@ -11,6 +11,7 @@ from fuser.ir.builder import FusionBuilder
 from fuser.ir.dtypes import DataType
 from fuser.ir.extern_memory import extern_memory
 from fuser.ir.nodes import (
+    Cast,
     CheckIndex,
     Constant,
     Extern,
@@ -110,6 +111,20 @@ def test_strides_of_single_elements_are_those_of_torch(
     tensor = torch.empty_strided(sizes, strides)
     memory = eager_memory(builder.fusion.statements[0], {value: lies(value, tensor)})
     assert memory.strides == torch.neg(tensor).stride()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "strides"),
+    [((3, 1, 1), (1, 4, 4)), ((2, 1), (1, 7)), ((4, 1, 3, 2), (1, 12, 4, 12)), ((3, 1), (2, 1))],
+)
+def test_a_cast_keeps_strides_of_single_elements_where_there_are_no_gaps(
+    sizes: tuple[int, ...], strides: tuple[int, ...]
+) -> None:
+    builder, value = operand(*sizes)
+    builder.add(Cast(value, DataType.Double))
+    tensor = torch.empty_strided(sizes, strides)
+    memory = eager_memory(builder.fusion.statements[0], {value: lies(value, tensor)})
+    assert memory.strides == tensor.double().stride()
 
 
 @given(st.permutations(range(4)), st.permutations(range(4)), st.sets(st.integers(0, 3)))

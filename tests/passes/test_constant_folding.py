@@ -96,6 +96,15 @@ def test_an_expanded_output_stays_expanded():
     assert names(folded(draft)) == ["full", "expand"]
 
 
+@pytest.mark.parametrize("is_output", [True, False])
+def test_an_output_that_is_a_view_of_a_full_one_stays_its_view(is_output: bool):
+    draft = Draft()
+    full = draft.add(Full((4, 1), draft.number(2), DataType.Float))
+    row = draft.add(Squeeze(full, (1,)))
+    draft.out(*([full] if is_output else []), draft.add(View(row, (2, 2))))
+    assert names(folded(draft)) == (["full", "squeeze", "reshape"] if is_output else ["full"])
+
+
 def test_a_cast_full_tensor_is_rounded_twice_as_before():
     draft = Draft()
     full = draft.add(Full((4,), draft.number(1e-3, DataType.Double), DataType.Half))
