@@ -158,6 +158,13 @@ def check_memory(fusion: Fusion, made: Made, wanted: Made) -> None:
         assert right, f"{value} of {sizes} has strides {lies}, not {as_eager}"
 
 
+def check_apart(made: Made) -> None:
+    """Raises AssertionError where a result is in memory of an input, or of a result before it."""
+    for number, result in enumerate(made.results):
+        shares = _shared(made, number) if result.numel() else []
+        assert not shares, f"result {number} lies in memory of {shares}"
+
+
 def _leaves_open(statement: Statement) -> bool:
     """Whether torch and fuser each have an order of their own: torch finds one between dimensions
     that are expanded, and its `index_put` keeps the data's, as its other scatters do not."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import functools
 import os
 import subprocess
 import sys
@@ -39,7 +40,15 @@ from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
 from fuser.schedule import CpuParameters, CpuRowParameters, ProcessorParameters
 from tests import compiled_programs, strategies
-from tests.as_eager import Made, check_memory, check_zeros, copied, in_reverse, same_bits
+from tests.as_eager import (
+    Made,
+    check_apart,
+    check_memory,
+    check_zeros,
+    copied,
+    in_reverse,
+    same_bits,
+)
 from tests.later_calls import later_calls
 from tests.mapped_by import THREADED, THREADED_PAST_CACHE, map_by
 from tests.random_values import EVERY_DTYPE, LARGE, SMALL, Scale
@@ -224,18 +233,20 @@ def _most_elements(fusion: Fusion) -> int:
 def failure(
     fusion: Fusion, inputs: Inputs, target: str, executor: Executor | None = None
 ) -> Exception | None:
-    """What executing a fusion raises, or comparing what it gives, in a call and in the next, with
-    other numbers in memory that lies alike. The inputs stay as they are."""
+    """What executing a fusion raises, or comparing what it gives: in a call, in the next with other
+    numbers in memory that lies alike, and in one whose outputs are apart. Inputs stay as they are.
+    """
     executor = executor or Executor(fusion)
     named = None if target == "cpu" else target
+    run = functools.partial(executor.execute, target=named)
     try:
-        results = _agreed(fusion, inputs, lambda given: executor.execute(given, target=named))
+        results = _agreed(fusion, inputs, run)
         kept = copied(results)
-        others = in_reverse(inputs)
-        _agreed(fusion, others, lambda given: executor.execute(given, target=named))
+        _agreed(fusion, in_reverse(inputs), run)
         for value, result, before in zip(_returned(fusion), results, kept, strict=True):
             assert isinstance(before, torch.Tensor)
             assert same_bits(result, before), f"{value} was changed by the next call"
+        _agreed(fusion, inputs, run, apart=True)
     except (RuntimeError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError) as e:
         return e
     return None
@@ -246,14 +257,14 @@ def _returned(fusion: Fusion) -> list[Value]:
 
 
 def _agreed(
-    fusion: Fusion, inputs: Inputs, run: Callable[[Inputs], list[torch.Tensor]]
+    fusion: Fusion, inputs: Inputs, run: Callable[..., list[torch.Tensor]], *, apart: bool = False
 ) -> list[torch.Tensor]:
     """What a call returns. Raises where that, or what it writes, is not what the oracle makes; the
     inputs are then as they were."""
     before = copied(inputs)
     state = torch.get_rng_state()
     try:
-        all_returned = run(inputs)
+        all_returned = run(inputs, apart=apart)
         torch.set_rng_state(state)
         returned = iter(all_returned)
         results = [
@@ -269,7 +280,9 @@ def _agreed(
         expected = interpret(pure, before)
         check_results(pure, before, results, expected)
         check_zeros(concretize_for(pure, before), results, expected)
-        if written == {None}:
+        if apart:
+            check_apart(Made(inputs, all_returned))
+        elif written == {None}:
             check_memory(pure, Made(inputs, results), Made(before, expected))
         return all_returned
     finally:

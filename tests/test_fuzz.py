@@ -214,6 +214,17 @@ def test_results_that_a_later_call_changes_are_a_failure(monkeypatch: pytest.Mon
     assert "was changed by the next call" in str(fuzz.failure(fd.fusion, [given], "cpu"))
 
 
+def test_outputs_that_are_not_apart_where_they_should_be_are_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.permute(fd.define_tensor(shape=[-1, -1]), [1, 0]))
+    given = torch.randn(3, 4)
+    assert fuzz.failure(fd.fusion, [given], "cpu") is None
+    monkeypatch.setattr(Runner, "run_apart", lambda _, inputs: [inputs[0].T])
+    assert "lies in memory of ['input 0']" in str(fuzz.failure(fd.fusion, [given], "cpu"))
+
+
 @pytest.mark.parametrize("other", [(3, 3), (4, 3)])
 def test_calls_of_other_sizes_and_strides_are_compared(
     other: tuple[int, int], monkeypatch: pytest.MonkeyPatch
