@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
+from fuser.ir.dtypes import from_torch
 from fuser.ir.nodes import Number
 from tests.random_functions import FUNCTIONS, OPERANDS
 from tests.random_library import COMPOSED, LIBRARY
@@ -260,7 +261,9 @@ def _declare(
 
 
 def _dtype_of(given: torch.Tensor) -> DataType:
-    return next(dtype for dtype in DataType if dtype.torch is given.dtype)
+    dtype = from_torch(given.dtype)
+    assert dtype is not None
+    return dtype
 
 
 _SCALARS = {

@@ -22,7 +22,6 @@ from fuser.segmenter.groups import Group
 from fuser.segmenter.order import MergeOrder
 from fuser.segmenter.parts import find_part
 from fuser.segmenter.price import Price, saved
-from fuser.segmenter.refusal import Refusal
 
 ROUNDS = 3
 """How often all boundaries are looked at, as long as operations move over them."""
@@ -133,8 +132,8 @@ class BoundaryMoves:
             return None
         changed: dict[int, Group] = {}
         for key, group in made.items():
-            checked = self._groups.maker.checked(group, related=False)
-            if isinstance(checked, Refusal) or self._groups.maker.boundary_asked_inside(checked):
+            checked = self._groups.maker.as_kernel(group)
+            if checked is None:
                 return None
             changed[key] = checked
         prices, cost = self._groups.prices, sum(map(self._groups.cost, changed))

@@ -228,6 +228,14 @@ class GroupMaker:
             elements = max(elements, self.places.elements(places, value))
         return int(elements * (1 + again))
 
+    def as_kernel(self, group: Group) -> Group | None:
+        """A group of any nodes with its rows; None if it cannot be a kernel, or one is asked to end
+        inside it."""
+        if self.boundary_asked_inside(group):
+            return None
+        checked = self.checked(group, related=False)
+        return None if isinstance(checked, Refusal) else checked
+
     def boundary_asked_inside(self, group: Group) -> bool:
         """Whether a segment_set is in the group together with what reads it."""
         inside = frozenset(group.members)

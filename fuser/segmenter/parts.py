@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from fuser.segmenter.current_groups import CurrentGroups
 from fuser.segmenter.order import MergeOrder
-from fuser.segmenter.refusal import Refusal
 
 
 def find_part(groups: CurrentGroups, order: MergeOrder, source: int, goal: int) -> list[int]:
@@ -66,5 +65,4 @@ class _Search:
     def _are_legal(self, more: Sequence[int]) -> bool:
         maker = self._groups.maker
         nodes = [*self._groups.by_key[self._goal].members, *self.taken, *more]
-        group = maker.checked(maker.of_nodes(nodes), related=False)
-        return not isinstance(group, Refusal) and not maker.boundary_asked_inside(group)
+        return maker.as_kernel(maker.of_nodes(nodes)) is not None
