@@ -366,6 +366,33 @@ def segment_sums(places: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return x.new_zeros(1000, x.shape[1]).index_add(0, places, x)
 
 
+def largest_of_segments(places: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Pooling by the largest of each node's neighbours."""
+    none = x.new_zeros(1000, x.shape[1])
+    return none.scatter_reduce(0, places[:, None].expand_as(x), x, "amax", include_self=False)
+
+
+def graph_attention(
+    source: torch.Tensor, to: torch.Tensor, x: torch.Tensor, sent: torch.Tensor, taken: torch.Tensor
+) -> torch.Tensor:
+    """GAT: a softmax over the edges of each node, of all heads, and what they bring, added up."""
+    nodes, heads, _ = x.shape
+    score = F.leaky_relu((x * sent).sum(-1)[source] + (x * taken).sum(-1)[to], 0.2)
+    at = to[:, None].expand_as(score)
+    lowest = score.new_zeros(nodes, heads)
+    largest = lowest.scatter_reduce(0, at, score.detach(), "amax", include_self=False)
+    weight = (score - largest[to]).exp()
+    total = torch.zeros_like(lowest).scatter_add(0, at, weight)
+    weight = weight / (total[to] + 1e-16)
+    return torch.zeros_like(x).index_add(0, to, x[source] * weight[..., None])
+
+
+def edges(nodes: int, count: int) -> Draw:
+    ends = ((count,), (count,))
+    sizes = ((nodes, 8, 16), (8, 16), (8, 16))
+    return lambda: (*(torch.randint(0, nodes, end) for end in ends), *normal(*sizes)())
+
+
 def pair_distances(x: torch.Tensor) -> torch.Tensor:
     return (x[:, None] - x[None]).square().sum(-1).add(1e-6).sqrt()
 
@@ -461,6 +488,8 @@ FUNCTIONS = (
     Function("entropy", entropy, normal((512, 8192))),
     Function("embedding bag", embedding_bag, indexed(10_000, (4096, 16), (10_000, 128))),
     Function("segment sums", segment_sums, indexed(1000, (50_000,), (50_000, 64))),
+    Function("largest of segments", largest_of_segments, indexed(1000, (50_000,), (50_000, 64))),
+    Function("graph attention", graph_attention, edges(5000, 50_000)),
     Function("distances of pairs", pair_distances, normal((512, 32))),
     Function("bodies", bodies, normal((1024, 3))),
     Function("running average", running_average, normal((8, 512, 256))),

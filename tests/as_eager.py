@@ -10,7 +10,6 @@ import torch
 
 from fuser.ir.four_bits import one_by_one
 from fuser.ir.nodes import (
-    Cast,
     Expand,
     Fusion,
     Number,
@@ -115,9 +114,7 @@ def _gives_either(statement: Statement) -> bool:
     op = statement.op
     if any(out.dtype.is_complex for out in statement.outs):  # times 1, of which a part is 0
         return True
-    if isinstance(op, Cast) and op.arg.dtype.is_floating and statement.out.dtype.is_integral:
-        return True  # as a float again: g++ truncates, and -0.5 becomes -0.0
-    if isinstance(op, Scatter) and op.adds:  # to zeros: passes make pads and choices of these
+    if isinstance(op, Scatter) and op.joins:  # to zeros: passes make pads and choices of these
         return True
     return isinstance(op, Pointwise | Reduce | Scan) and op.op in _EITHER_ZERO
 

@@ -332,6 +332,7 @@ INDEXED = (
     "{x}.scatter({d}, {s}.long() % {n}, {c})",
     "{x}.scatter_add({d}, {s}.long() % {n}, {s}.to({z}.dtype))",
     "{f}.scatter_reduce({d}, {s}.long() % {n}, {s}.to({z}.dtype), 'amax')",
+    "{f}.scatter_reduce({d}, {s}.long() % {n}, {s}.to({z}.dtype), 'amin', include_self=False)",
     "{x}.index_fill({d}, torch.tensor({l}) % {n}, 1)",
     "{x}.index_copy({d}, torch.arange({n}), {s}.to({z}.dtype))",
     "{x}.index_put((torch.tensor({l}) % len({z}),), torch.tensor(2, dtype={z}.dtype), "

@@ -13,8 +13,8 @@ from tests.random_row_steps import new_index
 from tests.random_values import INTEGERS, Known, Writer, known
 
 
-def scatter_add(writer: Writer) -> None:
-    """Elements added at an index, which may be the same along some dimensions; some meet."""
+def scatter_joined(writer: Writer) -> None:
+    """Elements joined at an index, which may be the same along some dimensions; some meet."""
     scattered = _scattered(writer)
     if scattered is None:
         return
@@ -26,13 +26,16 @@ def scatter_add(writer: Writer) -> None:
         return
     index = new_index(writer, sizes, size)
     whole = list(writer.shape(source))
+    mode = writer.pick(("add", "add", "amax", "amin"))
 
     def step(fd: FusionDefinition, values: list[Handle]) -> Handle:
         at = fd.ops.expand(values[index], whole) if same else values[index]
-        return fd.ops.scatter_add(values[position], at, values[source], dim)
+        scatter = getattr(fd.ops, f"scatter_{mode}")
+        return scatter(values[position], at, values[source], dim)
 
     assert len(shape) == len(whole)
-    writer.add(step, _sum_of(writer, position, source))
+    facts = _sum_of if mode == "add" else _either_of
+    writer.add(step, facts(writer, position, source))
 
 
 def index_add(writer: Writer) -> None:
@@ -142,6 +145,14 @@ def _sum_of(writer: Writer, position: int, source: int) -> Known | None:
     return known(bound, max(data.bits, added.bits))
 
 
+def _either_of(writer: Writer, position: int, source: int) -> Known | None:
+    """The facts of data of which some elements are those of a source."""
+    data, placed = writer.facts[position], writer.facts[source]
+    assert data.bits is not None
+    assert placed.bits is not None
+    return known(max(data.bound, placed.bound), max(data.bits, placed.bits))
+
+
 def sum_of_scatters(writer: Writer) -> None:
     """Slices, and multiples of them, added to zeros at indices of their own, and then together."""
     scattered = _scattered(writer)
@@ -206,4 +217,4 @@ def at_a_range(writer: Writer) -> None:
 
 
 WRITES = (scatter, at_a_range)
-SCATTERS = (scatter_add, index_add, index_put_accumulate, sum_of_scatters)
+SCATTERS = (scatter_joined, index_add, index_put_accumulate, sum_of_scatters)

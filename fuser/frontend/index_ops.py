@@ -75,6 +75,19 @@ class IndexOps(OperationGroup):
         """A copy of `arg` with the elements of `src` added at `index` along `dim`."""
         return self._scatter("scatter_add", arg, index, src, dim)
 
+    def scatter_amax(self, arg: Handle, index: Handle, src: Handle, dim: int) -> Handle:
+        """A copy of `arg` whose elements at `index` along `dim` are the largest of what was there
+        and the elements of `src` that go there, NaN if one is; not of complex numbers."""
+        return self._scatter("scatter_amax", arg, index, src, dim)
+
+    def scatter_amin(self, arg: Handle, index: Handle, src: Handle, dim: int) -> Handle:
+        """`scatter_amax`, but of the smallest."""
+        return self._scatter("scatter_amin", arg, index, src, dim)
+
+    def scatter_prod(self, arg: Handle, index: Handle, src: Handle, dim: int) -> Handle:
+        """A copy of `arg` multiplied, at `index` along `dim`, by the elements of `src`."""
+        return self._scatter("scatter_prod", arg, index, src, dim)
+
     def index_add(self, arg: Handle, index: Handle, src: Handle, dim: int) -> Handle:
         """A copy of `arg` with slice i of `src` added to the slice at index[i] along `dim`.
 

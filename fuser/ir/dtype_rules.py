@@ -31,6 +31,8 @@ _ACCEPTED = {
     "cumsum": "bifc",
     "embedding_fwd": "f",
     "grouped_mm": "f",
+    "index_add": "bifc",
+    "index_put_accumulate": "bifc",
     "iota": "if",
     "linear": "fc",
     "matmul": "fc",
@@ -40,6 +42,10 @@ _ACCEPTED = {
     "normal": "f",
     "prod": "bifc",
     "scaled_mm": "fep",
+    "scatter_add": "bifc",
+    "scatter_amax": "bif",
+    "scatter_amin": "bif",
+    "scatter_prod": "bifc",
     "sdpfa_bwd": "f",
     "sdpfa_fwd": "f",
     "sum": "bifc",
@@ -77,12 +83,6 @@ def not_promoted(dtype: DataType) -> str:
         return with_cast("UInt64 is not promoted", dtype)
     bits = 4 if dtype.is_float4 else 8
     return f"{bits}-bit floats are not promoted; cast the operands to one dtype"
-
-
-def check_adds(operation: str, dtype: DataType, args: Sequence[Value]) -> None:
-    """Raises OperandDtypeError unless elements of `dtype` can be added."""
-    if dtype.is_only_kept:
-        raise refused(operation, with_cast("it adds", dtype), args)
 
 
 def check_same_dtype(operation: str, args: Sequence[Value]) -> None:

@@ -35,9 +35,9 @@ def scatter(op: Scatter) -> tuple[int, ...]:
     """The extents of the data; index and source must lie within, or be slices of it."""
     check_dims(op.mode, op.arg, (op.dim,))
     if op.mode != "scatter" and not op.src.is_tensor:
-        raise ArgumentError(op.mode, "src", str(op.src), "expected a tensor, as it is added")
+        raise ArgumentError(op.mode, "src", str(op.src), "expected a tensor")
     match op.mode:
-        case "scatter" | "scatter_add":
+        case "scatter" | "scatter_add" | "scatter_amax" | "scatter_amin" | "scatter_prod":
             _check_within(op.mode, op.index, op.arg, op.dim)
             if op.src.is_tensor:
                 _check_within(op.mode, op.index, op.src, None)

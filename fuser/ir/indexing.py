@@ -46,16 +46,18 @@ def scatter(
 ) -> torch.Tensor:
     """The result of a scatter. Raises IndexOutOfRangeError for CPU tensors; torch does for others.
 
-    Where several elements go to one place, `scatter` keeps any of them, the others add them all.
+    Where several elements go to one place, `scatter` keeps any of them, the others join them all.
     """
     size, index = data.shape[op.dim], index.long()
     check_range(op.mode, index, size, wraps=op.mode == "index_put_accumulate")
     match op.mode:
-        case "scatter_add":
+        case "scatter_add" | "scatter_amax" | "scatter_amin" | "scatter_prod":
             if index.shape[1:] != data.shape[1:]:
                 # Torch takes an expanded index to be as long as rows are, up to 2.13 at least.
                 index = index.contiguous()
-            return torch.scatter_add(data, op.dim, index, src)
+            if op.mode == "scatter_add":
+                return torch.scatter_add(data, op.dim, index, src)
+            return torch.scatter_reduce(data, op.dim, index, src, op.mode.removeprefix("scatter_"))
         case "index_add":
             return torch.index_add(data, op.dim, index, src)
         case "index_put_accumulate":

@@ -8,7 +8,6 @@ from typing import assert_never
 from fuser.ir import externs, index_shapes, result_shapes, shapes
 from fuser.ir.dtype_rules import (
     category_words,
-    check_adds,
     check_drawn,
     check_dtype,
     check_fill,
@@ -202,8 +201,8 @@ def _scan_type(op: Scan) -> TensorType:
 
 def _scatter_type(op: Scatter) -> TensorType:
     check_index(op.mode, op.index)
-    if op.adds:
-        check_adds(op.mode, op.arg.dtype, [op.arg])
+    if op.joins is not None:
+        check_dtype(op.mode, op.arg.dtype, [op.arg])
     if op.src.is_tensor:
         check_same_dtype(op.mode, (op.arg, op.src))
     else:

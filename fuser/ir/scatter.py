@@ -1,4 +1,4 @@
-"""Scatters: elements that are put in places, or added there, and what computes that."""
+"""Scatters: elements that are put in places, or joined to what is there, and what computes that."""
 
 from __future__ import annotations
 
@@ -19,11 +19,23 @@ class ScatterForm(Enum):
     IN_PLACE = "in place"  # a kernel that changes the memory of `arg`, which nothing else reads
 
 
+_JOINED = {
+    "scatter_add": "add",
+    "scatter_amax": "maximum",
+    "scatter_amin": "minimum",
+    "scatter_prod": "mul",
+    "index_add": "add",
+    "index_put_accumulate": "add",
+}
+"""For each mode but "scatter", the pointwise operation that joins what goes to one place."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """`arg` with `src` (tensor or scalar) written, or added, at `index` along `dim`.
+    """`arg` with `src` (tensor or scalar) written, or joined to it, at `index` along `dim`.
 
-    mode: scatter, scatter_add, index_add or index_put_accumulate.
+    mode: scatter, scatter_add, scatter_amax, scatter_amin, scatter_prod, index_add or
+    index_put_accumulate.
     """
 
     arg: Value
@@ -44,13 +56,13 @@ class Scatter:
         return self.form in (ScatterForm.LISTS, ScatterForm.ROWS)
 
     @property
-    def adds(self) -> bool:
-        """Whether what goes to one place is added up, rather than the last kept."""
-        return self.mode != "scatter"
+    def joins(self) -> str | None:
+        """The pointwise operation that joins what goes to one place; None if the last is kept."""
+        return _JOINED.get(self.mode)
 
     @property
     def points(self) -> tuple[int, ...]:
-        """The sizes of what is written or added, element by element."""
+        """The sizes of what is written or joined, element by element."""
         return self.src.shape if self.mode.startswith("index") else self.index.shape
 
     @property
@@ -65,9 +77,9 @@ class Scatter:
         return math.prod(self.points[dim] for dim in self.point_dims)
 
 
-def sum_type(dtype: DataType) -> DataType:
-    """The type that many numbers are added in: as exact as torch is where it takes care, and one
-    that memory adds by itself."""
+def joined_type(dtype: DataType) -> DataType:
+    """The type that many numbers are joined in: as exact as torch is where it takes care, and one
+    that memory joins by itself."""
     if dtype.is_floating:
         return dtype.compute
     return dtype if dtype.itemsize >= 4 else DataType.Int32

@@ -125,7 +125,7 @@ def _more(statement: Statement) -> int:
             return 1
         case Reduce():
             return _terms(op)
-        case Scan(op="cummax" | "cummin") | Scatter(mode="scatter"):
+        case Scan(op="cummax" | "cummin") | Scatter(joins=None | "maximum" | "minimum"):
             return 0
         case Scan():
             return op.arg.shape[op.dim] if op.arg.shape else 1

@@ -22,6 +22,7 @@ from fuser.ir.nodes import (
     Extern,
     Full,
     Fusion,
+    Gather,
     MetadataOperation,
     Pointwise,
     Reduce,
@@ -86,6 +87,8 @@ def _extreme(value: Value, definitions: _Definitions) -> Value | None:
     match statement and statement.op:
         case Reduce(op, arg) | Scan(op, arg) if op in _EXTREMES and arg.dtype.is_floating:
             return arg
+        case Scatter(src=src, joins="maximum" | "minimum") if src.dtype.is_floating:
+            return src
         case _:
             return None
 
@@ -97,10 +100,10 @@ def _is_constant(value: Value, definitions: _Definitions) -> bool:
 
 
 def _source(value: Value, definitions: _Definitions) -> Statement | None:
-    """What makes the numbers of a value, which may have another type or shape."""
+    """What makes the numbers of a value, which may have another type or shape, or be looked up."""
     statement = definitions.get(value)
     while statement is not None and isinstance(
-        statement.op, Cast | StrideOrder | MetadataOperation
+        statement.op, Cast | StrideOrder | MetadataOperation | Gather
     ):
         statement = definitions.get(statement.op.arg)
     return statement

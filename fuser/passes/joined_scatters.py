@@ -65,7 +65,7 @@ def _scatter(value: Value, once: AbstractSet[Value], emit: Emitter) -> Scatter |
     made = emit.producer(value)
     if isinstance(made, Cast) and value in once and _widens(made):
         value, made = made.arg, emit.producer(made.arg)
-    if not isinstance(made, Scatter) or not made.adds or value not in once:
+    if not isinstance(made, Scatter) or made.joins != "add" or value not in once:
         return None
     dtype = made.arg.dtype
     if dtype is DataType.Bool or dtype.is_complex:

@@ -44,12 +44,14 @@ def pad_range_scatters(fusion: Fusion) -> Fusion:
     def rule(statement: Statement, emit: Emitter) -> Operation | Value | None:
         ranges.note(statement)
         op = statement.op
-        if not isinstance(op, Scatter):
+        if not isinstance(op, Scatter) or op.joins not in (None, "add"):
             return None
         places = _places(op, ranges)
         if places is None or (places.step == 0 and places.count > 1):
             return None
-        return _overwritten(op, places, emit) if op.mode == "scatter" else _added(op, places, emit)
+        if op.joins is None:
+            return _overwritten(op, places, emit)
+        return _added(op, places, emit)
 
     return rewrite(fusion, rule, may_copy=True)
 

@@ -35,7 +35,7 @@ from fuser.ir.nodes import (
     Statement,
     Value,
 )
-from fuser.ir.scatter import sum_type
+from fuser.ir.scatter import joined_type
 from fuser.ir.varying import varying_dims
 
 LEAST_COLUMNS, MOST_COLUMNS = 16, 1 << 14
@@ -58,7 +58,7 @@ _MOST_LISTED = 2**31 - 2
 def choose_scatter_forms(fusion: Fusion, *, in_order: bool, repeatable: bool) -> Fusion:
     """`fusion` with a form for every scatter.
 
-    `in_order`: the target has lists of points in their order, or goes row by row; else kernels add
+    `in_order`: the target has lists of points in their order, or goes row by row; else kernels join
     them in any order, and which of several is kept is left to chance. `repeatable`: the same result
     is wanted each time, so where that is so, torch has to see to it.
     """
@@ -89,24 +89,25 @@ class _Choice:
     def _form(self, op: Scatter) -> ScatterForm:
         dtype = op.arg.dtype
         whole = math.prod(op.points) > 0 and op.arg.elements > 0
-        if not whole or dtype.is_complex or (op.adds and dtype is DataType.Bool):
+        if not whole or dtype.is_complex or (op.joins and dtype is DataType.Bool):
             return ScatterForm.TORCH
         if self._in_order and self._shares_index(op):
             return ScatterForm.LISTS
         if self._in_order and _has_rows(op, LEAST_ROWS):
             return ScatterForm.ROWS
-        by_chance = not self._in_order and (dtype.is_floating or not op.adds)
+        rounds = dtype.is_floating and op.joins in ("add", "mul")
+        by_chance = not self._in_order and (rounds or not op.joins)
         if by_chance and self._repeatable:
             return ScatterForm.TORCH
-        if op.adds and self._shares_index(op):
+        if op.joins and self._shares_index(op):
             return ScatterForm.LISTS
         row_bytes = op.arg.shape[op.dim] * max(op.arg.dtype.itemsize, 4)
-        if op.adds and _has_rows(op, LEAST_SHARED) and row_bytes <= MOST_SHARED_BYTES:
+        if op.joins and _has_rows(op, LEAST_SHARED) and row_bytes <= MOST_SHARED_BYTES:
             return ScatterForm.ROWS
         return ScatterForm.IN_PLACE
 
     def _shares_index(self, op: Scatter) -> bool:
-        """Whether enough neighbours have one index, and whole rows of the result are added to."""
+        """Whether enough neighbours have one index, and whole rows of the result are joined to."""
         others = [dim for dim in range(len(op.points)) if dim not in op.point_dims]
         sizes = [op.points[dim] for dim in others]
         rows = op.arg.shape[: op.dim] + op.arg.shape[op.dim + 1 :]
@@ -129,7 +130,7 @@ class _Choice:
         if op.makes_all:
             self._append(out, dataclasses.replace(op, src=src))
             return
-        dtype = sum_type(op.arg.dtype) if op.adds else op.arg.dtype
+        dtype = joined_type(op.arg.dtype) if op.joins else op.arg.dtype
         if dtype is not op.arg.dtype:
             wide = dataclasses.replace(op, arg=self._add(Cast(op.arg, dtype)), src=src)
             wide = dataclasses.replace(wide, src=self._add(Cast(src, dtype)))

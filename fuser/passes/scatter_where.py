@@ -6,7 +6,8 @@ T4 = fd.ops.iota(12, start=S5, step=S6)
 T7 = fd.ops.broadcast(T4, is_broadcast_dim=[True, False])
 T8 = fd.ops.check_index(T1, size=12, operation="scatter")
 T9 = fd.ops.eq(T7, T8)
-T3 = fd.ops.where(T9, T2, T0)                        scatter_add: where(T9, add(T0, T2), T0)
+T3 = fd.ops.where(T9, T2, T0)                        scatter_add: where(T9, add(T0, T2), T0),
+                                                     and so for others that join
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def compare_in_scatters(fusion: Fusion) -> Fusion:
 
 
 def _compared(op: Operation, ranges: Ranges, emit: Emitter) -> Operation | Value | None:
-    if not isinstance(op, Scatter) or op.mode not in ("scatter", "scatter_add"):
+    if not isinstance(op, Scatter) or op.mode in ("index_add", "index_put_accumulate"):
         return None
     size = op.arg.shape[op.dim]
     rows = with_size(op.arg.shape, op.dim)
@@ -53,8 +54,8 @@ def _compared(op: Operation, ranges: Ranges, emit: Emitter) -> Operation | Value
         source = emit.leading(source, rows)
     else:
         source = converted_scalar(source, op.arg.dtype, emit)
-    if op.mode == "scatter_add":
-        source = emit.add(Pointwise("add", (op.arg, source)))
+    if op.joins is not None:
+        source = emit.add(Pointwise(op.joins, (op.arg, source)))
     chosen = emit.add(Pointwise("where", (_is_place(op, ranges, emit), source, op.arg)))
     return emit.cast(chosen, op.arg.dtype)
 

@@ -55,13 +55,13 @@ def elements_of(reader: Statement, operand: Value, made: int) -> int:
 
 
 def _scattered_from(op: Scatter, operand: Value) -> int:
-    """How many elements of an operand a scatter reads; in place, of `arg` what it adds to."""
+    """How many elements of an operand a scatter reads; in place, of `arg` what it changes."""
     points = math.prod(op.points)
     if operand is not op.arg:
         return min(operand.elements, points)
     if op.form is not ScatterForm.IN_PLACE:
         return operand.elements
-    return min(operand.elements, points) if op.adds else 0
+    return 0 if op.joins is None else min(operand.elements, points)
 
 
 def elements_written(fusion: Fusion) -> dict[Value, int]:

@@ -16,6 +16,7 @@ from fuser.ir.types import ScalarType, TensorType
 
 GATHERS = ("index_select", "gather", "take_along_axis")
 ADDING = ("scatter_add", "index_add", "index_put_accumulate")
+JOINING = (*ADDING, "scatter_amax", "scatter_amin", "scatter_prod")
 WRAPPING = ("select", "take_along_axis", "index_put_accumulate")
 DATA = torch.arange(10.0)
 SOURCE = torch.tensor([100.0, 200.0])
@@ -63,6 +64,9 @@ def test_every_scatter_is_torchs(dim: int, dtype: torch.dtype) -> None:
     index = torch.randint(0, 4, (3, 2, 5), dtype=dtype)
     added = scattered("scatter_add", data, index, src, dim)
     assert torch.equal(added, torch.scatter_add(data, dim, index.long(), src))
+    for reduce in ("amax", "amin", "prod"):
+        joined = scattered(f"scatter_{reduce}", data, index, src, dim)
+        assert torch.equal(joined, data.scatter_reduce(dim, index.long(), src, reduce))
     written = scattered("scatter", data, index[:1, :, :1], src, dim)
     assert torch.equal(written, torch.scatter(data, dim, index[:1, :, :1].long(), src))
     rows = torch.tensor([1, 3, 1], dtype=dtype)
@@ -106,7 +110,7 @@ def test_take_along_axis_broadcasts_beside_its_dimension() -> None:
 # -- out of range --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["scatter", "check_index", *GATHERS, *ADDING])
+@pytest.mark.parametrize("mode", ["scatter", "check_index", *GATHERS, *JOINING])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 @pytest.mark.parametrize("wrong", [10, 99, -11, -1])
 def test_an_index_out_of_range_is_named(mode: str, dtype: torch.dtype, wrong: int) -> None:
@@ -127,7 +131,7 @@ def test_a_selected_position_out_of_range_is_named(wrong: int) -> None:
         indexed("select", wrong)
 
 
-@pytest.mark.parametrize("mode", ["check_index", *GATHERS, *ADDING])
+@pytest.mark.parametrize("mode", ["check_index", *GATHERS, *JOINING])
 def test_nothing_is_in_range_of_an_empty_dimension(mode: str) -> None:
     nothing = torch.empty(0)
     assert indexed(mode, torch.empty(0, dtype=torch.int64), nothing).shape == (0,)

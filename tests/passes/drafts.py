@@ -30,7 +30,8 @@ from tests.passes.rewriting import Draft
 NUMBERS = (DataType.Float, DataType.Double, DataType.Half, DataType.Int, DataType.Int32)
 INDICES = (DataType.Int, DataType.Int32)
 GATHERS = ("gather", "index_select", "take_along_axis", "select")
-SCATTERS = ("scatter", "scatter_add", "index_add", "index_put_accumulate")
+ALONG = ("scatter", "scatter_add", "scatter_amax", "scatter_amin", "scatter_prod")
+SCATTERS = (*ALONG, "index_add", "index_put_accumulate")
 MAX_ELEMENTS = 200
 
 
@@ -121,10 +122,10 @@ def draft_of_scatter(rng: random.Random) -> Draft:
     shape = tuple(rng.randint(1, 5) for _ in range(rng.randint(1, 3)))
     dtype = rng.choice([*NUMBERS, DataType.Bool, DataType.ComplexFloat])
     data = _scatter_data(rng, draft, shape, dtype)
-    mode = rng.choice(SCATTERS)
+    mode = rng.choice([mode for mode in SCATTERS if not dtype.is_complex or "_am" not in mode])
     dim = 0 if mode == "index_put_accumulate" else rng.randrange(len(shape))
     size = shape[dim]
-    if mode in ("scatter", "scatter_add"):
+    if mode in ALONG:
         # Unlike torch's other modes, `scatter` keeps any one of the elements that meet.
         along = 1 if rng.random() < 0.4 or mode == "scatter" else rng.randint(1, size)
         rows = tuple(n if rng.random() < 0.7 else rng.randint(0, n) for n in shape)

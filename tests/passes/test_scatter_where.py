@@ -67,10 +67,14 @@ def test_a_single_dimension_needs_no_broadcast():
     assert names(after) == ["iota", "check_index", "eq", "where"]
 
 
-def test_sums_are_compared_for_too():
+@pytest.mark.parametrize(
+    ("mode", "joins"),
+    [("scatter_add", "add"), ("scatter_amax", "maximum"), ("scatter_prod", "mul")],
+)
+def test_what_joins_is_compared_for_too(mode: str, joins: str):
     index = torch.randint(0, 12, (8, 1))
-    draft = scattered(torch.randn(8, 12), index, torch.randn(8, 1), mode="scatter_add")
-    assert names(compared(draft)) == ["add", *COMPARED, "where"]
+    draft = scattered(torch.randn(8, 12), index, torch.randn(8, 1), mode=mode)
+    assert names(compared(draft)) == [joins, *COMPARED, "where"]
 
 
 @pytest.mark.parametrize(

@@ -79,14 +79,15 @@ def _keep_in_order(kernel: CudaKernel, node: Keep, place: str) -> None:
     put_lanes(kernel, node.source.name, node.lanes, f"&{place}")
 
 
-def add_to_row(kernel: CudaKernel, node: KeepAt) -> None:
-    """What a point adds to an element of such a row, if its index is one."""
-    assert node.joins == "add", "threads that overwrite are in no order"
+def join_to_row(kernel: CudaKernel, node: KeepAt) -> None:
+    """What a point joins to an element of such a row, if its index is one."""
+    assert node.joins is not None, "threads that overwrite are in no order"
     at = kernel.sizes.index(node.at, node.name)
     added = kernel.expressions.print(node.source, node.name)
     with if_place_exists(kernel, node.at), once_a_row(kernel):
-        add = kernel.expressions.use("add_to")
-        kernel.out.line(f"{add}({node.name}_row + {grouped(at)}, {added});")
+        call = kernel.expressions.use("join_to")
+        join = kernel.memory_joiner(node.joins, node.dtype, node.name)
+        kernel.out.line(f"{call}({node.name}_row + {grouped(at)}, {added}, {join});")
 
 
 def is_copied(kernel: CudaKernel, name: str) -> bool:

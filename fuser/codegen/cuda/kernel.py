@@ -11,6 +11,7 @@ from itertools import count
 from fuser.codegen.launch_bounds import launch_bounds
 from fuser.codegen.printer import KernelPrinter, Surroundings
 from fuser.codegen.target import CUDA
+from fuser.ir.dtypes import DataType
 from fuser.schedule.cuda_parameters import WARP
 from fuser.schedule.indices.index import Axis, Index, Variable
 from fuser.schedule.indices.rewrites import terms_in
@@ -179,6 +180,12 @@ class CudaKernel(KernelPrinter[CudaSurroundings]):
     def read_at(self, load: Load, at: str) -> str:
         """The index at which a thread reads what is at `at`."""
         return f"{at} + zero_of_row" if load in self.facts.repeated else at
+
+    def memory_joiner(self, operation: str, dtype: DataType, owner: str) -> str:
+        """`joiner`; of sums, which memory knows by itself, what tells it so."""
+        if operation == "add":
+            return f"{self.expressions.use('adding')}{{}}"
+        return self.joiner(operation, dtype, owner)
 
     def unrolled(self, name: str, count: int) -> AbstractContextManager[None]:
         """Print, meanwhile, what is done for each number below `count`, a number of the text."""

@@ -15,6 +15,7 @@ from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
 from fuser.schedule.indices.index import Axis
 from fuser.schedule.tree.counts import ceil_div, costly_arithmetic
+from fuser.schedule.tree.expressions import Call, Expression, Ref, join
 from fuser.schedule.tree.loop_tree import Loop, Node, every_node
 from fuser.schedule.tree.scatter_nodes import ByLists, MadeLanes, PointLists, PointOf, WarpRows
 from fuser.schedule.tree.statements import Load
@@ -132,11 +133,11 @@ def _walk_points(kernel: CudaKernel, node: WarpRows) -> None:
         unrolled = f"step < 32 && begin + step < steps; step += {node.ahead}"
         with kernel.out.block(f"for (int step = 0; {unrolled})"):
             _load_points(kernel, node)
-            _add_points(kernel, node)
+            _join_points(kernel, node)
 
 
 def _load_points(kernel: CudaKernel, node: WarpRows) -> None:
-    """What some points add, and perhaps what their rows hold before. There is always something to
+    """What some points join, and perhaps what their rows hold before. There is always something to
     read, so that loads can be early."""
     line, lanes = kernel.out.line, node.columns.step
     type_ = kernel.expressions.type(node.dtype)
@@ -159,33 +160,39 @@ def _load_points(kernel: CudaKernel, node: WarpRows) -> None:
                 on_lanes(kernel, lanes, f"base[ahead][lane] = {made};")
 
 
-def _add_points(kernel: CudaKernel, node: WarpRows) -> None:
-    """Sums of the points of a row, and what is made of them when they are complete."""
+def _join_points(kernel: CudaKernel, node: WarpRows) -> None:
+    """What the points of a row come to, and what is made of it when all are there."""
+    sums, added = (Ref(name, node.dtype) for name in ("sum[lane]", "added[ahead][lane]"))
+    joined = kernel.expressions.print(join(node.joins, sums, added), node.name)
     with kernel.unrolled("ahead", node.ahead):
-        on_lanes(kernel, node.columns.step, "sum[lane] += added[ahead][lane];")
+        on_lanes(kernel, node.columns.step, f"{sums.name} = {joined};")
         kernel.out.line(f"if (!{_of_step('int(own_step.ends)')}) continue;")
         _print_row(kernel, node, _of_step("own_step.of"))
-        _finish_row(kernel, node, "base[ahead][lane]" if _is_early(node.base) else "")
+        early = Ref("base[ahead][lane]", node.dtype) if _is_early(node.base) else None
+        _finish_row(kernel, node, early)
         _clear(kernel, node)
 
 
 def _join_pieces(kernel: CudaKernel, node: WarpRows) -> None:
-    """Goes on with a row that was cut where all of it has been added up."""
+    """Goes on with a row that was cut where all of it has been joined."""
     chunks = _chunks(kernel, node)
     column, extent = (of(node.columns.axis) for of in (kernel.sizes.axis, kernel.sizes.extent))
     parts = f"{node.lists}_parts + (rows.slot * {kernel.index}({extent}) + {column})"
     joined = f"lists.counts + lists.rows + (rows.slot * {chunks} + chunk)"
     given = f"sum, {parts}, {joined}, rows.number, rows.cut, {extent}, {chunks}, exists"
+    given += f", {kernel.memory_joiner(node.joins, node.dtype, node.name)}"
     call = f"{kernel.expressions.use('join_pieces')}({given})"
     with kernel.out.block(f"if (cuts && {call})"):
         _print_row(kernel, node, "0")
         _finish_row(kernel, node)
 
 
-def _finish_row(kernel: CudaKernel, node: WarpRows, base: str = "") -> None:
-    """What is made of the sum of a row, and of its `base`, if that is not there yet."""
+def _finish_row(kernel: CudaKernel, node: WarpRows, base: Expression | None = None) -> None:
+    """What is made of all points of a row, and of its `base`, if that is not there yet."""
     with kernel.sharing(node.columns):
-        _declare_total(kernel, node, base or _print_made(kernel, node, node.base))
+        if base is None:
+            kernel.nodes(node.base.code)
+        _declare_total(kernel, node, base or node.base.source)
         with kernel.out.block("if (exists)"):
             kernel.nodes(node.finish)
 
@@ -202,18 +209,20 @@ def _print_made(kernel: CudaKernel, node: WarpRows, made: MadeLanes) -> str:
     return kernel.expressions.print(made.source, node.lists)
 
 
-def _declare_total(kernel: CudaKernel, node: WarpRows, base: str) -> None:
-    """What a row comes to: what it held before, and the sum of its points."""
+def _declare_total(kernel: CudaKernel, node: WarpRows, base: Expression) -> None:
+    """What a row comes to: what it held before, and its points."""
+    both = Call(node.joins, (base, Ref("sum[lane]", node.dtype)), node.dtype)
+    total = kernel.expressions.print(both, node.lists)
     if node.columns.step > 1:
         declare_lanes(kernel, node.name, node.dtype, node.columns.step)
-        on_lanes(kernel, node.columns.step, f"{node.name}[lane] = {base} + sum[lane];")
+        on_lanes(kernel, node.columns.step, f"{node.name}[lane] = {total};")
         return
-    type_, base = kernel.expressions.type(node.dtype), base.replace("[lane]", "[0]")
-    kernel.out.line(f"const {type_} {node.name} = {base} + sum[0];")
+    type_, total = kernel.expressions.type(node.dtype), total.replace("[lane]", "[0]")
+    kernel.out.line(f"const {type_} {node.name} = {total};")
 
 
 def _clear(kernel: CudaKernel, node: WarpRows) -> None:
-    """Nothing is added up."""
+    """Nothing has been joined."""
     fill = kernel.expressions.print(node.fill, node.name)
     on_lanes(kernel, node.columns.step, f"sum[lane] = {fill};")
 

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from fuser.codegen.cuda import folds, scans, scatter, teams
 from fuser.codegen.cuda.blocks import over_blocks
-from fuser.codegen.cuda.kept import add_to_row, copy_ahead, is_copied, row_array
+from fuser.codegen.cuda.kept import copy_ahead, is_copied, join_to_row, row_array
 from fuser.codegen.cuda.kernel import CudaKernel
 from fuser.codegen.cuda.lanes import (
     combine_lanes,
@@ -85,7 +85,7 @@ class CudaPrinter(CudaKernel):
     def store(self, store: Store) -> None:
         with if_place_exists(self, store.at):
             if store.joins is not None:
-                scatter.add_to_memory(self, store)
+                scatter.join_to_memory(self, store)
             elif store.lanes == 1:
                 with teams.once_a_row(self):
                     super().store(store)
@@ -113,7 +113,7 @@ class CudaPrinter(CudaKernel):
             case rows.Keep() | rows.Kept() | rows.RowArray():
                 row_array(self, node)
             case rows.KeepAt():
-                add_to_row(self, node)
+                join_to_row(self, node)
             case Alone():
                 teams.alone(self, node)
             case Meet():

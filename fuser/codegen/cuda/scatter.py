@@ -1,4 +1,4 @@
-"""CUDA C++ for scatters: what memory adds, and what a warp adds up before.
+"""CUDA C++ for scatters: what memory joins, and what a warp joins before.
 
 In `step` after step, a warp does each of the points of its `tile`: those of one place one after the
 other, as `turn` tells.
@@ -17,6 +17,7 @@ from fuser.schedule.cuda_parameters import WARP
 from fuser.schedule.indices.index import Axis, Index
 from fuser.schedule.tree.bindings import Binding
 from fuser.schedule.tree.counts import ceil_div, point_count
+from fuser.schedule.tree.expressions import Ref, join
 from fuser.schedule.tree.loop_tree import Loop
 from fuser.schedule.tree.scatter_nodes import WarpElements, WarpPoints
 from fuser.schedule.tree.statements import Store
@@ -25,16 +26,17 @@ WHOLE_WARP = "0xffffffffu"
 """The threads that exchange numbers by shuffles."""
 
 
-def add_to_memory(kernel: CudaKernel, store: Store) -> None:
-    """What each thread adds to memory: an element, as neighbours go anywhere."""
-    assert store.lanes == 1, "a warp adds up columns before"
+def join_to_memory(kernel: CudaKernel, store: Store) -> None:
+    """What each thread joins to memory: an element, as neighbours go anywhere."""
+    assert store.lanes == 1, "a warp joins columns before"
     place = f"{store.tensor}_out + ({kernel.sizes.index(store.at, store.tensor.name)})"
     added = kernel.expressions.print(store.source, store.tensor.name)
-    kernel.out.line(f"{kernel.expressions.use('add_to')}({place}, {added});")
+    call = kernel.expressions.use("join_to")
+    kernel.out.line(f"{call}({place}, {added}, {_joiner(kernel, store)});")
 
 
 def warp_elements(kernel: CudaKernel, node: WarpElements) -> None:
-    """An element for each thread of a warp; those of one place are added up before."""
+    """An element for each thread of a warp; those of one place are joined before."""
     _number_warp(kernel)
     store, name = node.store, f"{node.store.tensor}"
     type_ = kernel.expressions.type(store.dtype)
@@ -48,7 +50,8 @@ def warp_elements(kernel: CudaKernel, node: WarpElements) -> None:
         place = f"{name}_out + ({kernel.sizes.index(store.at, name)})"
         kernel.out.line(f"{name}_place = {_or(kernel, place, store.at, 'nullptr')};")
         kernel.out.line(f"{name}_added = {kernel.expressions.print(store.source, name)};")
-    kernel.out.line(f"{kernel.expressions.use('add_of_warp')}({name}_place, {name}_added);")
+    call, join = kernel.expressions.use("join_of_warp"), _joiner(kernel, store)
+    kernel.out.line(f"{call}({name}_place, {name}_added, {join});")
 
 
 def warp_points(kernel: CudaKernel, node: WarpPoints) -> None:
@@ -79,7 +82,7 @@ def warp_points(kernel: CudaKernel, node: WarpPoints) -> None:
     with kernel.out.block(f"for (int step = 0; step < 32; step += {node.ahead})"):
         kernel.out.line(f"{type_} {name}_added[{node.ahead}][{loop.step}];")
         _load_points(kernel, node, points)
-        _add_points(kernel, node)
+        _join_points(kernel, node)
 
 
 def _number_warp(kernel: CudaKernel) -> None:
@@ -88,7 +91,7 @@ def _number_warp(kernel: CudaKernel) -> None:
 
 
 def _load_points(kernel: CudaKernel, node: WarpPoints, points: str) -> None:
-    """What some points add. There is always something to read, so that loads can be early."""
+    """What some points join. There is always something to read, so that loads can be early."""
     name, index = f"{node.store.tensor}", kernel.index
     with _each_step(kernel, node):
         kernel.out.line(f"const {index} point = tile + {index}(lane_at_turn);")
@@ -100,22 +103,35 @@ def _load_points(kernel: CudaKernel, node: WarpPoints, points: str) -> None:
         on_lanes(kernel, node.columns.step, f"{name}_added[ahead][lane] = {source};")
 
 
-def _add_points(kernel: CudaKernel, node: WarpPoints) -> None:
-    """Sums of what goes to one place, added when they are complete."""
-    name = f"{node.store.tensor}"
+def _join_points(kernel: CudaKernel, node: WarpPoints) -> None:
+    """What goes to one place, joined to it when all of it is there."""
+    name, store = f"{node.store.tensor}", node.store
+    sums = Ref(f"{name}_sum[lane]", store.dtype)
+    added = Ref(f"{name}_added[ahead][lane]", store.dtype)
     extent = kernel.sizes.extent(node.columns.axis)
     with _each_step(kernel, node):
         place = f"__shfl_sync({WHOLE_WARP}, {name}_place, lane_at_turn)"
         kernel.out.line(f"const long long {name}_at = {place};")
         last = f"__shfl_sync({WHOLE_WARP}, int(is_last), lane_at_turn)"
         kernel.out.line(f"const bool ends = {last} != 0;")
-        on_lanes(kernel, node.columns.step, f"{name}_sum[lane] += {name}_added[ahead][lane];")
+        joined = kernel.expressions.print(join(_joins(store), sums, added), name)
+        on_lanes(kernel, node.columns.step, f"{sums.name} = {joined};")
         kernel.out.line("if (!ends) continue;")
-        at, call = kernel.sizes.index(node.store.at, name), kernel.expressions.use("add_vector")
-        added = f"{call}({name}_sum, {name}_out + ({name}_at + {at}));"
-        kernel.out.line(f"if ({name}_at >= 0 && own < {extent}) {added}")
+        at, call = kernel.sizes.index(store.at, name), kernel.expressions.use("join_vector")
+        place = f"{name}_out + ({name}_at + {at})"
+        stored = f"{call}({name}_sum, {place}, {_joiner(kernel, store)});"
+        kernel.out.line(f"if ({name}_at >= 0 && own < {extent}) {stored}")
         fill = kernel.expressions.print(node.fill, name)
         on_lanes(kernel, node.columns.step, f"{name}_sum[lane] = {fill};")
+
+
+def _joins(store: Store) -> str:
+    assert store.joins is not None, "threads that overwrite do not share points out"
+    return store.joins
+
+
+def _joiner(kernel: CudaKernel, store: Store) -> str:
+    return kernel.memory_joiner(_joins(store), store.dtype, store.tensor.name)
 
 
 @contextmanager

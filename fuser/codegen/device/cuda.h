@@ -1196,13 +1196,49 @@ FUSER_DEVICE void parts_at(T (&lanes)[N], const T* at) {
 
 // -- scatters ----------------------------------------------------------------------------------
 
-//@ add_to: FUSER_DEVICE
-// Adds to an element to which other threads may add too, at any time.
-FUSER_DEVICE void add_to(float* at, float value) { atomicAdd(at, value); }
-FUSER_DEVICE void add_to(double* at, double value) { atomicAdd(at, value); }
-FUSER_DEVICE void add_to(int* at, int value) { atomicAdd(at, value); }
-FUSER_DEVICE void add_to(long long* at, long long value) {
+//@ adding: FUSER_MEMBER
+// How a sum joins two numbers, which memory does by itself.
+struct adding {
+  template <typename T>
+  FUSER_MEMBER T operator()(T x, T y) const { return x + y; }
+};
+
+//@ join_to: FUSER_DEVICE, adding, copy_bytes
+// Joins a number to an element to which other threads may join theirs, at any time.
+FUSER_DEVICE void join_to(float* at, float value, adding) { atomicAdd(at, value); }
+FUSER_DEVICE void join_to(double* at, double value, adding) { atomicAdd(at, value); }
+FUSER_DEVICE void join_to(int* at, int value, adding) { atomicAdd(at, value); }
+FUSER_DEVICE void join_to(long long* at, long long value, adding) {
   atomicAdd(reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(value));
+}
+
+template <typename Word, typename T, typename Join>
+FUSER_DEVICE void join_word(T* at, T value, Join join) {
+  Word* const place = reinterpret_cast<Word*>(at);
+#ifndef FUSER_EMULATOR
+  Word found = *static_cast<volatile Word*>(place), held;
+#else
+  Word found = atomicCAS(place, Word(0), Word(0)), held;
+#endif
+  do {
+    held = found;
+    T there;
+    copy_bytes<sizeof(T)>(&there, &held);
+    const T joined = join(there, value);
+    Word wanted;
+    copy_bytes<sizeof(T)>(&wanted, &joined);
+    if (wanted == held) return;  // most of what is joined to an extreme changes nothing
+    found = atomicCAS(place, held, wanted);
+  } while (found != held);
+}
+
+template <typename T, typename Join>
+FUSER_DEVICE void join_to(T* at, T value, Join join) {
+  if constexpr (sizeof(T) == 4) {
+    join_word<unsigned int>(at, value, join);
+  } else {
+    join_word<unsigned long long>(at, value, join);
+  }
 }
 
 //@ lanes_alike: FUSER_DEVICE
@@ -1240,39 +1276,39 @@ FUSER_DEVICE int turn_of_lane(long long place, bool& is_last) {
   return __shfl_sync(all, until - own, first) + before;
 }
 
-//@ add_of_warp: FUSER_DEVICE, add_to, lanes_alike
-// Each thread of a warp adds to an element, if `at` is not null; of those that add to one element,
-// one does for all.
-template <typename T>
-FUSER_DEVICE void add_of_warp(T* at, T value) {
+//@ join_of_warp: FUSER_DEVICE, join_to, lanes_alike
+// Each thread of a warp joins a number to an element, if `at` is not null; of those that join to
+// one element, one does for all.
+template <typename T, typename Join>
+FUSER_DEVICE void join_of_warp(T* at, T value, Join join) {
   const unsigned int all = 0xffffffffu;
   const int lane = threadIdx.x;
   const unsigned int alike = lanes_alike(all, reinterpret_cast<unsigned long long>(at));
   const bool is_first = (alike & ((1u << lane) - 1u)) == 0;
-  T sum = value;
+  T all_joined = value;
   unsigned int others = at == nullptr || !is_first ? 0u : alike & (alike - 1u);
   while (__any_sync(all, others != 0)) {
     const T other = __shfl_sync(all, value, others ? __ffs(others) - 1 : lane);
-    if (others) sum += other;
+    if (others) all_joined = join(all_joined, other);
     others &= others - 1u;
   }
-  if (at != nullptr && is_first) add_to(at, sum);
+  if (at != nullptr && is_first) join_to(at, all_joined, join);
 }
 
-//@ add_vector: FUSER_DEVICE, add_to
-// Adds N elements to those at `at`, four float32 at a time where the memory takes them so; `at` is
-// aligned for that.
-template <int N, typename T>
-FUSER_DEVICE void add_vector(const T (&lanes)[N], T* at) {
+//@ join_vector: FUSER_DEVICE, join_to
+// Joins N elements to those at `at`; adds four float32 at a time where the memory takes them so, to
+// which `at` is aligned then.
+template <int N, typename T, typename Join>
+FUSER_DEVICE void join_vector(const T (&lanes)[N], T* at, Join join) {
 #pragma unroll
-  for (int lane = 0; lane < N; ++lane) add_to(at + lane, lanes[lane]);
+  for (int lane = 0; lane < N; ++lane) join_to(at + lane, lanes[lane], join);
 }
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 // Nobody reads what is added to before the kernel ends: loads may move over these.
 template <int N>
-FUSER_DEVICE void add_vector(const float (&lanes)[N], float* at) {
+FUSER_DEVICE void join_vector(const float (&lanes)[N], float* at, adding join) {
   if constexpr (N == 1) {
-    add_to(at, lanes[0]);
+    join_to(at, lanes[0], join);
   } else if constexpr (N == 2) {
     asm volatile("red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};" ::"l"(at), "f"(lanes[0]),
                  "f"(lanes[1]));

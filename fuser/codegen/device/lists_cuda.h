@@ -218,13 +218,13 @@ step_of_lane(const point_lists& lists, const listed_rows& own, int step) {
 }
 
 //@ join_pieces: FUSER_DEVICE, store_vector, parts_at, copy_bytes
-// Joins the sums of the pieces of a row: 16 of them, the last warp to come with one has all, then
-// 16 of these. Whether this warp has the sum of the row. `parts` and `joined` are of the row's
+// Joins what the pieces of a row come to: 16 of them, the last warp to come with one has all, then
+// 16 of these. Whether this warp has all of the row. `parts` and `joined` are of the row's
 // first piece, at this warp's columns; those of the next are so many further.
-template <int N, typename T>
+template <int N, typename T, typename Join>
 FUSER_DEVICE bool join_pieces(
     T (&sum)[N], T* parts, int* joined, int number, int count, long long columns, int chunks,
-    bool exists) {
+    bool exists, Join join) {
   constexpr int group = 16, moved = N * sizeof(T) > 16 ? 16 / sizeof(T) : N;
   int apart = 1;
   for (int level = 0; count > 1; ++level) {
@@ -254,7 +254,7 @@ FUSER_DEVICE bool join_pieces(
         }
 #pragma unroll
         for (int lane = 0; lane < N; ++lane) {
-          sum[lane] = other == 0 ? given[lane] : sum[lane] + given[lane];
+          sum[lane] = other == 0 ? given[lane] : join(sum[lane], given[lane]);
         }
       }
     }

@@ -235,6 +235,23 @@ def _scatter_add(b: Lowering, self: Any, dim: int, index: Any, src: Any) -> Hand
     return b.ops.scatter_add(b.exact(self), b.tensor(index), b.exact(src), dim)
 
 
+def _scatter_reduce(
+    b: Lowering, self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool
+) -> Handle:
+    joined = _JOINED[reduce]
+    return getattr(b.ops, joined)(b.exact(self), b.tensor(index), b.exact(src), dim)
+
+
+_JOINED = {"amax": "scatter_amax", "amin": "scatter_amin", "prod": "scatter_prod"}
+
+
+def _not_joined(node: Node, **given: Any) -> str | None:
+    """Sums, means, and those without what was there, are decomposed before."""
+    if given["reduce"] not in _JOINED or not given["include_self"]:
+        return f"it is reduced by {given['reduce']!r} with include_self={given['include_self']}"
+    return None
+
+
 def _index_add(b: Lowering, self: Any, dim: int, index: Any, source: Any, alpha: Any) -> Handle:
     added = b.exact(source)
     if alpha != 1:
@@ -253,5 +270,6 @@ ROWS: tuple[Row, ...] = (
     row(_aten.scatter.value, _scatter_value),
     row(_aten.scatter.src, _scatter_src),
     row(_aten.scatter_add.default, _scatter_add),
+    row(_aten.scatter_reduce.two, _scatter_reduce, refuse=_not_joined),
     row(_aten.index_add.default, _index_add),
 )

@@ -7,7 +7,6 @@ masked_scatter(x, mask, source)   where(mask, source[how many the mask has chose
 take(x, i), put(x, i, s)          x as one dimension, read and written at an index
 roll(x, n)                        the last n elements, then the others
 unfold backward                   the k-th strides of all windows, k strides later
-scatter_reduce(x, i, s, "mean")   sums over counts, each a scatter that adds
 weight norm, and backwards        sums along rows
 eye(n, m)                         where a range of n equals one of m
 copysign(x, y)                    where(signbit(y), -abs(x), abs(x))
@@ -176,35 +175,6 @@ def _numbered(mask: torch.Tensor, count: int) -> tuple[torch.Tensor, int]:
     return torch.clamp(torch.cumsum(rows.reshape(-1), 0) - 1, min=0), width
 
 
-# -- scatters ------------------------------------------------------------------------------------
-
-
-def scatter_reduce(
-    x: torch.Tensor,
-    dim: int,
-    index: torch.Tensor,
-    src: torch.Tensor,
-    reduce: str,
-    *,
-    include_self: bool = True,
-) -> torch.Tensor:
-    """Sums, or means, of what goes to each place, with what was there or without."""
-    if reduce not in ("sum", "mean"):
-        return NotImplemented
-    wide = torch.float32 if x.dtype in (torch.bfloat16, torch.float16) else x.dtype
-    first = x if include_self else torch.scatter(x, dim, index, 0)
-    total = torch.scatter_add(first.to(wide), dim, index, src.to(wide))
-    if reduce == "mean":
-        # What was there counts as one; and so does nothing, which is divided by 1.
-        there = torch.full(x.shape, 1, dtype=wide, device=x.device)
-        there = there if include_self else torch.scatter(there, dim, index, 0)
-        each = torch.full(src.shape, 1, dtype=wide, device=x.device)
-        count = torch.scatter_add(there, dim, index, each)
-        rounding = None if x.is_floating_point() else "floor"
-        total = torch.div(total, count, rounding_mode=rounding)
-    return total.to(x.dtype)
-
-
 # -- complex numbers -----------------------------------------------------------------------------
 
 
@@ -311,7 +281,6 @@ COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _aten.unfold_backward.default: unfold_backward,
     _aten.masked_scatter.default: masked_scatter,
     _aten.masked_scatter_backward.default: masked_scatter_backward,
-    _aten.scatter_reduce.two: scatter_reduce,
     _aten.angle.default: angle,
     _aten._weight_norm_interface.default: weight_norm,
     _aten._weight_norm_interface_backward.default: weight_norm_backward,

@@ -23,6 +23,7 @@ from fuser.integrations.decompositions.image_samples import grid_sampler_2d
 from fuser.integrations.decompositions.own_memory import in_own_memory
 from fuser.integrations.decompositions.pools import POOLS
 from fuser.integrations.decompositions.result_orders import as_torchs
+from fuser.integrations.decompositions.scatter_reductions import SCATTER_REDUCTIONS
 from fuser.integrations.decompositions.searches import SEARCHES
 
 _aten: Any = torch.ops.aten
@@ -68,7 +69,8 @@ def _decompositions_among(registered: tuple[str, ...]) -> dict[Any, Any]:
     add = _aten.index_add.default
     found[add] = _without_dimensions(found[add])
     found[_aten.grid_sampler_2d.default] = grid_sampler_2d
-    found |= {**POOLS, **SEARCHES, **COMPOSITIONS, **_PADS, **dict(_of_lists())}
+    found |= {**POOLS, **SEARCHES, **SCATTER_REDUCTIONS, **COMPOSITIONS}
+    found |= {**_PADS, **dict(_of_lists())}
     return in_own_memory(as_torchs(found))
 
 

@@ -155,7 +155,7 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
     lists = PointLists(
         name, points.rows, points.points, nested(points.axes, Binding.PARALLEL, place)
     )
-    columns = _ListedRows(name, body, parameters).columns(adds=op.adds)
+    columns = _ListedRows(name, body, parameters).columns(joins=op.joins is not None)
     row = (*body.of_row, *nested(body.begun.axes[:-1], Binding.SERIAL, (columns,)))
     nodes = nested((*body.outside, *body.rows), Binding.PARALLEL, row)
     unlisted = [node.axis for node in every_node(nodes) if isinstance(node, UnlistedRows)]
@@ -185,11 +185,11 @@ class _ListedRows:
     body: ListBody
     parameters: CpuRowParameters
 
-    def columns(self, *, adds: bool) -> IfListed:
-        """All columns of a row. An array has the sums of several points, none those of one. Where
+    def columns(self, *, joins: bool) -> IfListed:
+        """All columns of a row. An array has what several points come to, none that of one. Where
         points replace what was there, the last one does."""
         body, none = self.body, self.unlisted()
-        if not adds:
+        if not joins:
             last = self.listed(WhichPoints.LAST, at_once(body.one, body.last))
             return IfListed(self.name, body.row, (last,), none)
         (kept,) = (node for node in body.last.code if isinstance(node, Kept))

@@ -1,11 +1,11 @@
-"""Scatters on a GPU: by lists of points, or in place, where memory itself adds, so that threads may
-meet at one element.
+"""Scatters on a GPU: by lists of points, or in place, where memory itself joins, so that threads
+may meet at one element.
 
     warps       a warp takes 32 points and some columns, a few neighbouring ones for each thread
     elements    a warp takes 32 elements, where there are few columns
     grid        every element for itself: columns with indices of their own, and overwriting
 
-In the first two, a warp adds up what goes to one place before, so that a place to which many points
+In the first two, a warp joins what goes to one place before, so that a place to which many points
 go is changed once for up to 32 of them. Which of several elements stays where they are overwritten
 is left to chance, as in torch.
 """
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from fuser.ir.neutral import zero_to_add
 from fuser.ir.nodes import ScatterForm
 from fuser.schedule.code.in_place import scatter_refusal
 from fuser.schedule.code.row_body import RowBody, Sweep, indices_of, names_in
@@ -22,7 +21,7 @@ from fuser.schedule.cuda_parameters import WARP, CudaRowParameters
 from fuser.schedule.indices.index import Axis, Index
 from fuser.schedule.indices.width import index_dtype
 from fuser.schedule.rows.cuda.mapping import map_rows
-from fuser.schedule.scatters.elements import scatter_of
+from fuser.schedule.scatters.elements import scatter_of, starts_from
 from fuser.schedule.scatters.lanes import lanes_of_warp, sweep_in_lanes
 from fuser.schedule.scatters.lists_cuda import schedule_lists_cuda
 from fuser.schedule.scatters.rows_cuda import schedule_scattered_rows_cuda
@@ -130,12 +129,13 @@ def _nest(
 
 
 def _warp_points(body: PointBody, axes: tuple[Axis, ...], inner: Axis, lanes: int) -> WarpPoints:
-    store, dtype = body.store, body.store.dtype
+    store = body.store
+    assert store.joins is not None
     along = Index(0, tuple(part for part in store.at.terms if part[0] == inner))
     nodes = sweep_in_lanes(body.sweep, lanes)
     source = next(node.source for node in reversed(nodes) if isinstance(node, Store))
     elsewhere = dataclasses.replace(store, at=Index())
-    nowhere = dataclasses.replace(store, source=Literal(0, dtype))
+    nowhere = dataclasses.replace(store, source=Literal(0, store.dtype))
     of_source = body.code_for(names_in((*body.sweep.code, elsewhere)))
     each = (node for node in nodes if not isinstance(node, Store))
     return WarpPoints(
@@ -144,5 +144,5 @@ def _warp_points(body: PointBody, axes: tuple[Axis, ...], inner: Axis, lanes: in
         place=store.at.without(inner),
         columns=Loop(inner, Binding.TEAM, (*of_source, *each), lanes, whole=True),
         store=dataclasses.replace(store, at=along, source=source, lanes=lanes),
-        fill=Literal(zero_to_add(dtype), dtype),
+        fill=starts_from(store.joins, store.dtype),
     )

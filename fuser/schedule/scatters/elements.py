@@ -9,13 +9,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from fuser.ir.dtypes import DataType
+from fuser.ir.neutral import zero_to_add
 from fuser.ir.nodes import Scatter, Statement, Value
 from fuser.schedule.code.axes import merge_axes, replace_axes
 from fuser.schedule.code.row_body import Code, Sweep, indices_of
 from fuser.schedule.indices.coordinates import Coordinates
 from fuser.schedule.indices.index import Axes, Axis, Index, Variable, index_of
 from fuser.schedule.rows.elements import Elements
-from fuser.schedule.tree.expressions import Expression, Ref, convert
+from fuser.schedule.tree.expressions import Expression, Literal, Ref, convert
+from fuser.schedule.tree.folds import is_extreme, neutral
 from fuser.schedule.tree.row_statements import Keep, Kept
 from fuser.schedule.tree.statements import Let, Store
 from fuser.segmenter import Segment
@@ -26,7 +28,7 @@ _WIDER = {
     DataType.BFloat16: DataType.Float,
     DataType.Float: DataType.Double,
 }
-"""What the points of one row are summed in: there may be many, and memory takes longer anyway."""
+"""What the points of one row are joined in: there may be many, and memory takes longer anyway."""
 
 
 def scatter_of(segment: Segment) -> tuple[Statement, Scatter]:
@@ -105,15 +107,22 @@ def atoms_of(at: Iterable[Index]) -> AtomSet:
 
 def held_type(op: Scatter, stored: Iterable[Value]) -> DataType:
     """The type of what one thread holds of a result until all of its points are there: a wider one,
-    but float32 where to round what is stored costs as much as to add all points in it."""
-    if not op.adds:
+    but float32 where to round what is stored costs as much as to join all points in it."""
+    if op.joins is None:
         return op.arg.dtype
+    if is_extreme(op.joins):
+        return op.arg.dtype.compute
     if op.arg.dtype is DataType.Float:
         lost = op.most_at_one_place * DataType.Float.epsilon
         types = [value.dtype for value in stored]
         if all(each.is_floating and lost <= each.epsilon for each in types):
             return DataType.Float
     return _WIDER.get(op.arg.dtype, op.arg.dtype)
+
+
+def starts_from(operation: str, dtype: DataType) -> Literal:
+    """What points are joined to where something else is there too: it changes no bit of that."""
+    return Literal(zero_to_add(dtype), dtype) if operation == "add" else neutral(operation, dtype)
 
 
 def at_once(summed: Sweep, last: Sweep) -> Sweep:

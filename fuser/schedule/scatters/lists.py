@@ -98,12 +98,13 @@ class _ListTracer(ScatterTracer):
             keep = Keep(name, dtype, columns[-1:], source=value)
             return Sweep(columns, (*each_once.values(), keep))
 
-        def joined(value: Expression) -> Call:
-            return Call("add", (value, added.made), dtype)
-
-        alone = one = keeping(added.made, *added.each)
-        if op.adds:
-            one = keeping(joined(given.made), *given.each, *added.each)
+        alone = one = others = keeping(added.made, *added.each)
+        if op.joins is not None:
+            with_given, with_held = (
+                Call(op.joins, (value, added.made), dtype) for value in (given.made, held)
+            )
+            one = keeping(with_given, *given.each, *added.each)
+            others = keeping(with_held, kept, *added.each)
         body = ListBody(
             prologue=tuple(self._prologue),
             listed=listed,
@@ -116,7 +117,7 @@ class _ListTracer(ScatterTracer):
             of_point=added.once,
             given=alone,
             one=one,
-            added=keeping(joined(held), kept, *added.each),
+            added=others,
             last=last,
         )
         return _with_merged_lists(body)

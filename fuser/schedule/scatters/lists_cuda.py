@@ -10,19 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from fuser.ir.neutral import zero_to_add
 from fuser.ir.nodes import Value
 from fuser.schedule.code.in_place import scatter_refusal
 from fuser.schedule.code.row_body import Code, Sweep, indices_of, names_in, nodes_read
 from fuser.schedule.cuda_parameters import WARP, CudaRowParameters
 from fuser.schedule.indices.width import index_dtype
-from fuser.schedule.scatters.elements import scatter_of
+from fuser.schedule.scatters.elements import scatter_of, starts_from
 from fuser.schedule.scatters.lanes import lanes_kept, lanes_of_warp, sweep_in_lanes
 from fuser.schedule.scatters.lists import ListBody, trace_lists
 from fuser.schedule.tree.bindings import Binding, Team
 from fuser.schedule.tree.buffers import Alignments, Buffers
 from fuser.schedule.tree.counts import ceil_div, point_count, power_of_two
-from fuser.schedule.tree.expressions import Literal
 from fuser.schedule.tree.loop_nest import Launch, LoopNest
 from fuser.schedule.tree.loop_tree import Loop, nested
 from fuser.schedule.tree.names import kernel_name
@@ -35,7 +33,7 @@ from fuser.segmenter import Segment
 def schedule_lists_cuda(
     segment: Segment, alignments: Alignments, parameters: CudaRowParameters
 ) -> LoopNest:
-    """The loop nest of a segment with a scatter that adds, and makes all of its result."""
+    """The loop nest of a segment with a scatter that joins, and makes all of its result."""
     statement, op = scatter_of(segment)
     buffers = Buffers(segment.memory, alignments)
     body = trace_lists(segment, op.arg.dtype.compute)
@@ -44,7 +42,8 @@ def schedule_lists_cuda(
     lanes = lanes_of_warp(buffers, (body.begun, body.given, body.last), parameters)
     place = (*listed.code, PointOf(name, listed.number, listed.row))
     lists = PointLists(name, listed.rows, listed.points, nested(listed.axes, Binding.TEAM, place))
-    rows = _rows(body, statement.out, lanes, parameters)
+    assert op.joins is not None, "threads that overwrite are in no order"
+    rows = _rows(body, statement.out, op.joins, lanes, parameters)
     warps = rows.cut_by + ceil_div(point_count(rows.axes), rows.tile) * rows.chunks
     threads = WARP * parameters.scatter_warps
     blocks = 2 * ceil_div(listed.points, threads) + ceil_div(listed.rows, threads)
@@ -68,7 +67,9 @@ def schedule_lists_cuda(
     )
 
 
-def _rows(body: ListBody, out: Value, lanes: int, parameters: CudaRowParameters) -> WarpRows:
+def _rows(
+    body: ListBody, out: Value, joins: str, lanes: int, parameters: CudaRowParameters
+) -> WarpRows:
     (kept,) = (node for node in body.last.code if isinstance(node, Kept))
     *others, inner = body.begun.axes
     axes, points = (*others, *body.outside, *body.rows), body.listed.points
@@ -86,11 +87,12 @@ def _rows(body: ListBody, out: Value, lanes: int, parameters: CudaRowParameters)
         copies=copies,
         point=body.point.name,
         columns=Loop(inner, Binding.TEAM, (), lanes, whole=True),
+        joins=joins,
         of_row=_of_row(body, (*body.of_point, *body.given.code)),
         added=replace(added, code=(*body.of_point, *added.code)),
         base=replace(base, code=(*_of_row(body, body.begun.code), *base.code)),
         finish=(*_of_row(body, (*body.last.code, *body.last.stores)), *finish),
-        fill=Literal(zero_to_add(kept.dtype), kept.dtype),
+        fill=starts_from(joins, kept.dtype),
         tile=_tile(point_count(axes) * chunks, parameters),
         longest=longest,
         pieces=pieces,
@@ -116,7 +118,7 @@ def _tile(warps: int, parameters: CudaRowParameters) -> int:
 
 
 def _longest(body: ListBody, warps: int, parameters: CudaRowParameters) -> int:
-    """Points of a row that a warp adds up, where so many have each point: more than most rows have,
+    """Points of a row that a warp joins, where so many have each point: more than most rows have,
     whose sums are stored once; but fewer, where that leaves the GPU without anything to do."""
     points, rows = body.listed.points, body.listed.rows
     wanted = max(parameters.resident // WARP, 1)

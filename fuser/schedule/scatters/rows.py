@@ -61,7 +61,7 @@ class _RowTracer(ScatterTracer):
         source = self.element(*self.source((*at[: op.dim], point)), dtype)
         each = (_or_skipped(node) if node.name == f"{out}_index" else node for node in source.each)
         added = Let(f"{out}_added", dtype, source.made)
-        placed = KeepAt(kept.name, dtype, row, Ref(added.name, dtype), "add" if op.adds else None)
+        placed = KeepAt(kept.name, dtype, row, Ref(added.name, dtype), op.joins)
 
         of_result, last = self.results(kept, axes)
         body = ScatteredRows(

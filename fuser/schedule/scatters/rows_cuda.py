@@ -1,4 +1,4 @@
-"""Scatters of rows with points of their own on a GPU: shared memory adds, and all of a row is
+"""Scatters of rows with points of their own on a GPU: shared memory joins, and all of a row is
 read once and written once.
 
     for each row, by a warp or a block:
@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
-from fuser.ir.scatter import sum_type
+from fuser.ir.scatter import joined_type
 from fuser.schedule.code.in_place import scatter_refusal
 from fuser.schedule.code.row_body import Sweep, indices_of
 from fuser.schedule.cuda_parameters import WARP, CudaRowParameters
@@ -41,7 +41,7 @@ def schedule_scattered_rows_cuda(
     """The loop nest of a segment with a scatter whose rows have points of their own."""
     statement, op = scatter_of(segment)
     buffers = Buffers(segment.memory, alignments)
-    body = trace_scattered_rows(segment, sum_type(op.arg.dtype))
+    body = trace_scattered_rows(segment, joined_type(op.arg.dtype))
     lanes = whole_lanes(buffers, (body.begun, body.last), parameters)
     of_points = 1
     if body.added.axes:

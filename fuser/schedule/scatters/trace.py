@@ -67,8 +67,7 @@ class _PointTracer(ScatterTracer):
         source = self.source(at)
         self._make(source)
         added = self.get(*source)
-        joins = "add" if op.adds else None
-        store = Store(self._out, self._address(self._out, place), added, joins=joins)
+        store = Store(self._out, self._address(self._out, place), added, joins=op.joins)
         axes = [axis for dim in inside for axis in axes_of(at[dim])]
         sweep = Sweep(self._by_stride(axes, store.at), tuple(self._sweep_code), (), (store,))
         columns = tuple(axis for dim in outside for axis in axes_of(at[dim]))

@@ -101,7 +101,7 @@ class WarpPoints:
 
     `code` makes `place`, where a point's columns are in the result. Points of one place come one
     after the other, `ahead` of them at a time: `columns` makes the `source` of the `store`, which
-    adds the sum of one place, at first `fill`.
+    joins what the points of one place come to, at first `fill`.
     """
 
     axes: tuple[Axis, ...]
@@ -129,8 +129,9 @@ class WarpRows:
 
     There are `copies` of all rows that have lists, and at most `pieces` of each copy. Points come
     one after the other, `ahead` of them at a time, the number of each being `point`: what each has
-    `added`, which may need what is done once `of_row`. What they come to, at first `fill`, and what
-    the row held before, its `base`, `finish` knows as `name`.
+    `added`, which may need what is done once `of_row`. What they come to, joined by the pointwise
+    operation `joins`, at first `fill`, and what the row held before, its `base`, `finish` knows as
+    `name`.
     """
 
     lists: str
@@ -140,6 +141,7 @@ class WarpRows:
     copies: int
     point: str
     columns: Loop
+    joins: str
     of_row: tuple[Node, ...]
     added: MadeLanes
     base: MadeLanes
@@ -167,8 +169,8 @@ class ByLists:
 
 @dataclass(frozen=True, slots=True)
 class WarpElements:
-    """Each thread of a GPU takes an element that `axes` number. `code` makes what `store` adds, and
-    a warp adds up what goes to one place before."""
+    """Each thread of a GPU takes an element that `axes` number. `code` makes what `store` joins,
+    and a warp joins what goes to one place before."""
 
     axes: tuple[Axis, ...]
     code: tuple[Node, ...]

@@ -11,25 +11,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - its name everywhere
 
 from fuser.integrations import dynamo
+from tests.integrations.fused import assert_fused
 
 MASK = torch.arange(35).view(5, 7) % 3 == 0
-
-
-def assert_fused(function: Callable[..., torch.Tensor], *given: torch.Tensor) -> None:
-    """Compares forward and backward with eager, and asserts that partitions have all of both."""
-    dynamo.clear_reports()
-    results: list[list[torch.Tensor]] = []
-    for run in (function, torch.compile(function, backend="fuser")):
-        inputs = [x.detach().clone() for x in given]
-        floats = [x.requires_grad_() for x in inputs if x.is_floating_point()]
-        y = run(*inputs)
-        results.append([y.detach()])
-        if floats:
-            weights = torch.linspace(-1, 1, y.numel()).view(y.shape)
-            results[-1] += torch.autograd.grad((y * weights).sum(), floats)
-    for expected, found in zip(*results, strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-    assert {report.percent for report in dynamo.reports()} == {100.0}
 
 
 def scattered(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
@@ -70,19 +54,6 @@ def test_a_mask_that_is_expanded_to_no_elements() -> None:
 def test_a_source_with_too_few_elements_is_refused() -> None:
     with pytest.raises(IndexError, match="out of range"):
         torch.compile(scattered, backend="fuser")(torch.zeros(5, 7), MASK, torch.zeros(3))
-
-
-@pytest.mark.parametrize("reduce", ["sum", "mean"])
-@pytest.mark.parametrize("with_self", [True, False])
-def test_scatters_that_reduce(reduce: str, with_self: bool) -> None:
-    index = (torch.arange(36).view(9, 4) * 5) % 6
-
-    def reduced(x: torch.Tensor, src: torch.Tensor) -> torch.Tensor:
-        return x.scatter_reduce(0, index, src * 2, reduce, include_self=with_self) + 1
-
-    x, src = torch.linspace(-1, 1, 32).view(8, 4), torch.linspace(-3, 2, 36).view(9, 4)
-    assert_fused(reduced, x, src)
-    assert_fused(reduced, (x * 9).long(), (src * 9).long())
 
 
 @pytest.mark.parametrize("dim", [0, 2])
