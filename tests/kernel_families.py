@@ -294,6 +294,33 @@ def _added_to_one_exact(x: torch.Tensor) -> torch.Tensor:
     return torch.zeros_like(x).index_add(0, at.where(at >= HOT, at.new_tensor(7)), x / 4)
 
 
+def _largest_of_one(fd: FusionDefinition, x: Handle) -> Handle:
+    """The same for the largest."""
+    points = fd.ops.iota(2 * HOT, 0, 1, DataType.Int)
+    at = fd.ops.broadcast(fd.ops.where(points < HOT, 7, points), [False, True])
+    x = fd.ops.cast(x, DataType.Double if x.dtype() is DataType.Double else DataType.Float)
+    zeros = fd.ops.full([2 * HOT, 24], 0.0, x.dtype())
+    return fd.ops.scatter_amax(zeros, fd.ops.expand(at, [2 * HOT, 24]), x, 0)
+
+
+def _largest_of_one_exact(x: torch.Tensor) -> torch.Tensor:
+    at = torch.arange(2 * HOT, device=x.device)
+    at = at.where(at >= HOT, at.new_tensor(7))[:, None].expand_as(x)
+    return torch.zeros_like(x).scatter_reduce(0, at, x, "amax")
+
+
+def _smallest_of_elements(fd: FusionDefinition, x: Handle) -> Handle:
+    """Elements that meet where memory has to be compared and swapped."""
+    x = fd.ops.cast(x, DataType.Double if x.dtype() is DataType.Double else DataType.Float)
+    at = fd.ops.remainder(fd.ops.iota(ADDED, 0, 7, DataType.Int), 13)
+    return fd.ops.scatter_amin(fd.ops.full([13], 0.0, x.dtype()), at, x, 0)
+
+
+def _smallest_of_elements_exact(x: torch.Tensor) -> torch.Tensor:
+    zeros = torch.zeros(13, dtype=x.dtype, device=x.device)
+    return zeros.scatter_reduce(0, torch.arange(ADDED, device=x.device) * 7 % 13, x, "amin")
+
+
 def _added_in_rows(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
     """Rows with points of their own, which meet."""
     wide = DataType.Double if x.dtype() is DataType.Double else DataType.Float
@@ -417,10 +444,14 @@ FAMILIES = (
     Family("gather", _rows_in_turn, lambda x: x[torch.arange(40) * 7 % 11].exp(), random((11, 24))),
     Family("rows added", _added(11, 24), _added_exact(11), random((ADDED, 24))),
     Family("rows cut", _added_to_one, _added_to_one_exact, random((2 * HOT, 24))),
+    Family("rows cut, largest", _largest_of_one, _largest_of_one_exact, random((2 * HOT, 24))),
     Family(
         "rows in shared memory", _added_in_rows, _added_in_rows_exact, random((80, 20), (80, 30))
     ),
     Family("elements added", _added(13), _added_exact(13), random((ADDED,))),
+    Family(
+        "elements, smallest", _smallest_of_elements, _smallest_of_elements_exact, random((ADDED,))
+    ),
 )
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
