@@ -274,6 +274,11 @@ def average_pool(x: torch.Tensor) -> torch.Tensor:
     return F.avg_pool2d(x.relu(), 2)
 
 
+def norm_pool(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """As small convolutional networks have it."""
+    return F.max_pool2d(batch_norm(x, weight, bias), 2)
+
+
 def reflected(x: torch.Tensor) -> torch.Tensor:
     return F.pad(x, (2, 2, 2, 2), mode="reflect") * 2
 
@@ -466,6 +471,7 @@ FUNCTIONS = (
     Function("bicubic", bicubic, normal((8, 64, 32, 32))),
     Function("max pool 2x2", max_pool, normal((16, 64, 56, 56))),
     Function("max pool 3x3", wide_max_pool, normal((16, 64, 56, 56))),
+    Function("norm, pool", norm_pool, normal((16, 64, 56, 56), (64,), (64,))),
     Function("average pool", average_pool, normal((16, 64, 56, 56))),
     Function("reflected pad", reflected, normal((16, 32, 56, 56))),
     Function("mixed by pools", mixed_by_pools, normal((8, 64, 56, 56), (64,), (64,))),

@@ -134,6 +134,13 @@ class CpuRowParameters:
     least_batches: int = 8
     """Rows for each one that may be done twice, where the last batch is moved back."""
 
+    interleaved: int = 4
+    """The most elements of a row's innermost axis that are done one after the other, with lanes
+    along the next: those of windows, of which a vector has several."""
+
+    interleaved_statements: int = 400
+    """The most statements that this may make of a sweep."""
+
     row_in_text: int = 128
     """The most elements of rows whose length is a number of the kernel's text where a definition
     has one size: layer norms of 16 and of 32 elements take 0.67 and 0.84 of the time."""

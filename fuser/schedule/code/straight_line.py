@@ -19,15 +19,18 @@ Line = Load | Let | CheckedIndex
 class StraightLine:
     """Loads, lets, checks and stores in order; what several points make is made once."""
 
-    def __init__(self) -> None:
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        """`taken` are names of others, to which none is given that is made anew."""
         self.code: list[Line] = []
         self.stores: list[Store] = []
         self._known: dict[str, Expression] = {}
         """What stands for a name of the points, at the last of them that made it."""
         self._made: dict[Line, Ref] = {}
         """By what is loaded or computed, whatever its name."""
+        self._there = set[str]()
+        """The names that `code` makes."""
         self._copies: dict[str, int] = {}
-        self._names = set[str]()
+        self._names = set(taken)
 
     def copy(self) -> StraightLine:
         """The same code, to which more may be added."""
@@ -35,6 +38,12 @@ class StraightLine:
         for name, kept in vars(self).items():
             setattr(copied, name, copy.copy(kept))
         return copied
+
+    def restart(self) -> None:
+        """Begin with code for another place of the text, which makes what it needs itself: under
+        the names that it had before, and nothing else under these."""
+        self.code, self.stores = [], []
+        self._known, self._there = {}, set[str]()
 
     def add(self, code: Iterable[Line], stores: Iterable[Store]) -> None:
         """Add one more point."""
@@ -85,8 +94,11 @@ class StraightLine:
         nameless = dataclasses.replace(node, name="")
         if nameless not in self._made:
             self._made[nameless] = Ref(self._own_name(node.name), dtype)
-            self.code.append(dataclasses.replace(node, name=self._made[nameless].name))
-        return self._made[nameless]
+        made = self._made[nameless]
+        if made.name not in self._there:
+            self._there.add(made.name)
+            self.code.append(dataclasses.replace(node, name=made.name))
+        return made
 
     def _own_name(self, name: str) -> str:
         """`T5`, then `T5_at_1`, `T5_at_2`."""

@@ -33,12 +33,12 @@ def straight_row(body: RowBody) -> Sweep:
         for point in _points(sweep):
             line.add(itertools.chain.from_iterable(map(_scanned, point.code)), point.stores)
             for fold in point.folds_of_row:
-                line.let(fold.name, fold.dtype, _joined(fold, Ref(fold.name, fold.dtype)))
+                line.let(fold.name, fold.dtype, joined(fold, Ref(fold.name, fold.dtype)))
             for fold in point.folds_over_rows:
                 more = dataclasses.replace(fold, value=line.read(fold.value))
                 held = places.get((fold.name, fold.at))
                 if held is not None:
-                    more = dataclasses.replace(more, value=_joined(more, held.value))
+                    more = dataclasses.replace(more, value=joined(more, held.value))
                 places[fold.name, fold.at] = more
     return Sweep(body.rows[-1:], tuple(line.code), tuple(places.values()), tuple(line.stores))
 
@@ -54,7 +54,8 @@ def _scanned(node: Code) -> Iterator[Line]:
         yield Let(node.name, node.dtype, held)
 
 
-def _joined(fold: Fold, held: Expression) -> Call:
+def joined(fold: Fold, held: Expression) -> Call:
+    """A fold's next value, and what was held before."""
     operands = convert(held, fold.dtype), convert(fold.value, fold.dtype)
     return Call(fold.operation, operands, fold.dtype)
 

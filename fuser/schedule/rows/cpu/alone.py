@@ -19,6 +19,7 @@ from fuser.schedule.rows.cpu.sweeps import (
     plain_loop,
     sweep_along,
 )
+from fuser.schedule.rows.interleave import interleave_rows
 from fuser.schedule.rows.parts import parts_of
 from fuser.schedule.rows.scans import scans_in_parts, totals_of, turned_with_scans
 from fuser.schedule.tree.bindings import Binding
@@ -36,7 +37,7 @@ def as_alone(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:
         return Refusal("something is folded over the rows")
     if not all(map(scans_in_parts, body.stages)):
         return Refusal("a row is scanned, and not in parts")
-    return body
+    return interleave_rows(body, parameters)
 
 
 def rows_alone(body: RowBody, ways: Ways) -> tuple[Node, ...]:

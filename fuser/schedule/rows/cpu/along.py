@@ -39,6 +39,7 @@ from fuser.schedule.rows.cpu.sweeps import (
     sweep_along,
 )
 from fuser.schedule.rows.cpu.variances import sum_variances_at_once
+from fuser.schedule.rows.interleave import interleave_rows
 from fuser.schedule.rows.parts import parts_of
 from fuser.schedule.rows.scans import carry_of, turned_with_scans
 from fuser.schedule.tree.bindings import Binding
@@ -49,7 +50,7 @@ from fuser.schedule.tree.row_statements import DrainRows, Keep, RowArray, RowOfT
 
 def as_along(body: RowBody, parameters: CpuRowParameters) -> RowBody:
     """Rows with lanes along each, which fits all."""
-    return body
+    return interleave_rows(body, parameters)
 
 
 def along_rows(body: RowBody, ways: Ways) -> tuple[Node, ...]:

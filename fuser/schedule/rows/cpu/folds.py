@@ -161,6 +161,15 @@ def thread_partial(fold: Fold) -> Partial:
     return Partial(fold.name, fold.dtype, dtype, fold.operation, fold.slots, fill, in_blocks)
 
 
+def partials_over_rows(body: RowBody) -> dict[Partial, list[Fold]]:
+    """What a thread keeps of the folds over the rows, and those of each: several where neighbours
+    of a row, which are done one after the other, go to places of their own."""
+    found: dict[Partial, list[Fold]] = {}
+    for fold in body.folds_over_rows:
+        found.setdefault(thread_partial(fold), []).append(fold)
+    return found
+
+
 def widened_blocks(
     body: RowBody, every: int, rows: Sequence[Axis] = (), side_by_side: Axis | None = None
 ) -> list[Node]:
@@ -168,25 +177,29 @@ def widened_blocks(
     have been added at one place. Neighbouring `rows` are done one after the other, of those along
     `side_by_side` several at once."""
     nodes: list[Node] = []
-    for fold in body.folds_over_rows:
-        partial = thread_partial(fold)
+    for partial, folds in partials_over_rows(body).items():
         if partial.in_blocks:
+            fold = folds[0]
             meets = side_by_side is not None and not fold.at.coefficient(side_by_side)
             count = every if meets else _rows_of_block(fold, rows, every)
-            first, span = (ZERO, 0) if side_by_side else _places_of_row(fold, rows)
+            first, span = (ZERO, 0) if side_by_side else _places_of_row(folds, rows)
             nodes.append(Widen(partial, count, first, span))
     return nodes
 
 
-def _places_of_row(fold: Fold, rows: Sequence[Axis]) -> tuple[Index, int]:
-    """The first place to which a row adds, and how many there are up to the last; none if all rows
-    add to the same ones, or an index says to which."""
-    own = {term: step for term, step in fold.at.terms if isinstance(term, Axis)}
-    if len(own) < len(fold.at.terms) or own.keys().isdisjoint(rows) or min(own.values()) < 0:
+def _places_of_row(folds: Sequence[Fold], rows: Sequence[Axis]) -> tuple[Index, int]:
+    """The first place to which a row adds by some folds, and how many there are up to the last;
+    none if all rows add to the same ones, or an index says to which."""
+    first = min((fold.at for fold in folds), key=lambda at: at.constant)
+    last = max(fold.at.constant for fold in folds)
+    own = {term: step for term, step in first.terms if isinstance(term, Axis)}
+    if len(own) < len(first.terms) or own.keys().isdisjoint(rows) or min(own.values()) < 0:
+        return ZERO, 0
+    if any(fold.at.terms != first.terms for fold in folds):
         return ZERO, 0
     swept = {axis: step for axis, step in own.items() if axis not in rows}
     span = 1 + sum(step * (axis.extent - 1) for axis, step in swept.items())
-    return substitute(fold.at, dict.fromkeys(swept, ZERO)), span
+    return substitute(first, dict.fromkeys(swept, ZERO)), span + last - first.constant
 
 
 _LONGEST = 1 << 30

@@ -29,7 +29,7 @@ from fuser.schedule.rows.cpu.across import across_rows, as_across
 from fuser.schedule.rows.cpu.alone import as_alone, rows_alone
 from fuser.schedule.rows.cpu.along import along_rows, as_along, batched_rows
 from fuser.schedule.rows.cpu.batches import as_batches
-from fuser.schedule.rows.cpu.folds import thread_partial, widened_blocks
+from fuser.schedule.rows.cpu.folds import partials_over_rows, widened_blocks
 from fuser.schedule.rows.cpu.groups import as_alternating
 from fuser.schedule.rows.cpu.invariants import indices_before_loops
 from fuser.schedule.rows.cpu.lines import as_lines, lines
@@ -171,14 +171,14 @@ def _loops(piece: _Mapped, ways: Ways) -> tuple[Node, ...]:
     mapped = mapping.loops(body, ways)
     if mapping.has_regions:
         return indices_before_loops(mapped)
-    partials = tuple(map(thread_partial, body.folds_over_rows))
+    partials = tuple(partials_over_rows(body))
     mapped = (*mapped, *widened_blocks(body, 1))
     region = Region(partials, mapped, _epilogue(body), threaded=piece.shared)
     return indices_before_loops((region,))
 
 
 def _epilogue(body: RowBody) -> tuple[Node, ...]:
-    partials = {fold.name: thread_partial(fold) for fold in body.folds_over_rows}
+    partials = {partial.name: partial for partial in partials_over_rows(body)}
     nodes: list[Node] = []
     for sweep in body.epilogue:
         finished = [Finish(partials[fold.name], fold.at) for fold in sweep.folds]

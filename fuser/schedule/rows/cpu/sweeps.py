@@ -122,7 +122,7 @@ def lanes_for(
         if not arrays or lanes <= 8:
             return lanes <= extent
         if lanes <= given.processor.vector:
-            return (1 + arrays) * lanes <= extent
+            return lanes <= extent and (1 + arrays) * lanes <= joined
         return 4 * lanes <= extent and lanes // 2 * arrays * lanes <= joined * (1 + narrow)
 
     lanes = given.lanes
