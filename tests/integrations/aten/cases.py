@@ -195,6 +195,7 @@ CASES = [
     case(aten.repeat.default, f(3, 2), [2, 1, 3]),
     case(aten.constant_pad_nd.default, f(3, 4), [1, 2, -1, 0], 5.0),
     case(aten.constant_pad_nd.default, f(3, dtype=BF16), [1, 1]),
+    case(aten.constant_pad_nd.default, f(3, 4).T, [0, 0]),
     case(aten.slice_scatter.default, f(6, 4), f(2, 4), 0, 1, 3),
     case(aten.slice_scatter.default, f(6, 4), f(6, 2), 1, -2, END),
     case(aten.slice_scatter.default, f(6, 4), f(3, 4), 0, 0, END, 2),
