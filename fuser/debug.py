@@ -38,7 +38,7 @@ DUMPS: Mapping[str, str] = MappingProxyType(
         "segmented_fusion": "the segments in execution order, as `plan` shows them",
         "draw_segmented_fusion": "writes segmented_fusion_<n>.svg, or .dot if too large to draw",
         "fusion_ir": "each segment's operations as they are scheduled",
-        "scheduler_params": "the parameters each segment's schedule was given",
+        "scheduler_params": "each kernel's mapping and launch, then the constants that decide them",
         "kernel_ir": "each segment's loop nest, before it is spelled in a language",
         "cuda_kernel": "each generated CUDA kernel; for CPU tensors, what CUDA ones would get",
         "cuda_full": "each generated CUDA kernel with its device library",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import threading
@@ -103,7 +104,11 @@ def _kernels_for(fusion: Fusion, inputs: Inputs, target: TargetName, *, any_size
 
 
 def _run_passes(fusion: Fusion) -> Fusion:
-    """What the passes make of a fusion; where it is verified, so is every change, and the end."""
+    """What the passes make of a fusion; where it is verified, so is every change, and the end.
+
+    What they add is numbered above all that the definition has, so that a reason that names a value
+    of the definition means that one."""
+    fusion = dataclasses.replace(fusion, numbered=fusion.fresh_id)
     if debug.verifying():
         verify(fusion, "before the passes")
     for rewrite in PASSES:

@@ -162,7 +162,8 @@ def report(candidates: Candidates, device: str, rounds: int) -> dict[str, float]
                 times[name].append(taken)
     ours, *_ = times.values()
     found: dict[str, float] = {}
-    print(f"{'median of ' + str(rounds):<24}{'ms':>10}{'x fuser':>10}")
+    print(f"medians of {rounds} rounds: of times, and of the ratios to fuser's time of the round")
+    print(f"{'':<24}{'ms':>10}{'x fuser':>10}")
     for name, theirs in times.items():
         ratios = [their / our for their, our in zip(theirs, ours, strict=True)]
         middle, found[name] = statistics.median(theirs) * 1e3, statistics.median(ratios)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import runpy
 import sys
 import traceback
@@ -118,11 +119,11 @@ _RUNNERS = {__file__, runpy.__file__, "<frozen runpy>"}
 
 def _tell(report: Report, script: Path, html: Path | None) -> int:
     """Print the report, and write its page; returns the exit status."""
-    sys.stdout.flush()
+    _print(end="")
     if not report.graphs and not report.breaks:
         print(_NOTHING.format(script=script), file=sys.stderr)
     else:
-        print(report)
+        _print(str(report))
     if html is None:
         return 0
     try:
@@ -130,5 +131,16 @@ def _tell(report: Report, script: Path, html: Path | None) -> int:
     except PageError as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"\npage: {html}")
+    _print(f"\npage: {html}")
     return 0
+
+
+def _print(text: str = "", end: str = "\n") -> None:
+    """Print this, and what the script has left in the buffer, at once. Once the reader has gone, as
+    `head` does, all goes nowhere."""
+    try:
+        print(text, end=end, flush=True)
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -11,7 +11,15 @@ from fuser.explanation.drawing import graph_of
 from fuser.explanation.model import Break, Graph, Partition, total_traffic
 from fuser.explanation.page_steps import code_block, step_names, steps_of
 from fuser.explanation.traffic import Traffic
-from fuser.explanation.words import count, graph_words, partition_words, tidy, times, traffic_words
+from fuser.explanation.words import (
+    added_words,
+    count,
+    graph_words,
+    partition_words,
+    tidy,
+    times,
+    traffic_words,
+)
 from fuser.markup import Markup, joined, tag
 from fuser.runtime.plans.plan import Plan
 from fuser.segmenter import STYLE, byte_count
@@ -170,7 +178,9 @@ def _price(plan: Plan) -> str:
 
 def _definition(part: Partition) -> Markup:
     heading = tag("summary", "The definition" if part.plan or part.failure is None else "The graph")
-    return tag("details", heading, code_block(part.definition))
+    added = "" if part.plan is None else added_words(part.plan)
+    note = tag("p", added, class_="fine") if added else None
+    return tag("details", heading, code_block(part.definition), note)
 
 
 def _figure(part: Partition, plan: Plan, name: str) -> Markup:

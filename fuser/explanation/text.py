@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from fuser.explanation.model import MERGE, Break, Graph, Partition, total_traffic
 from fuser.explanation.words import (
+    added_words,
     count,
     graph_words,
     input_words,
@@ -63,6 +64,7 @@ def _partition(part: Partition) -> list[str]:
         return lines
     lines += _wrapped(f"inputs: {input_words(part.plan)}", 2)
     lines += [f"  {line}" for line in str(part.plan).splitlines()]
+    lines += _wrapped(added_words(part.plan), 2)
     lines += _wrapped(traffic_words(part.traffic), 2)
     for number, kernel in enumerate(part.plan.kernels):
         lines += _kernel(part, number, kernel)

@@ -48,6 +48,14 @@ def input_words(plan: Plan) -> str:
     return "; ".join(words) or "no tensors"
 
 
+def added_words(plan: Plan) -> str:
+    """Which values that the plan names are not in the definition; nothing where all of them are."""
+    first = plan.definition.fresh_id
+    if plan.segmented.fusion.fresh_id == first:
+        return ""
+    return f"Values numbered {first} or more are made by passes: a kernel's source shows of what."
+
+
 def launch_words(kernel: KernelStep) -> str:
     """How a kernel is started."""
     if kernel.kernel_source is None:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar, cast
 
 import numpy as np
+import torch
 
 from fuser.errors import ArgumentError, ArgumentTypeError, DimensionError, OriginalShapeError
 from fuser.frontend.calls import UnknownKeywordError
 from fuser.frontend.handles import Handle, Scalar
 from fuser.frontend.recorder import Recorder, wrong_type
-from fuser.ir.dtypes import Category, DataType, holds
+from fuser.ir.dtypes import Category, DataType, from_torch, holds
 from fuser.ir.nodes import Cast, Extent, Value, python_int, python_number
 from fuser.ir.result_shapes import same_sizes
 
@@ -159,7 +160,9 @@ def data_type(operation: str, given: object, *, paired: bool = False) -> DataTyp
     """A DataType; that of pairs only where inputs are declared. Raises ArgumentTypeError."""
     if not isinstance(given, DataType):
         got = "DataType.Null, which is None" if given is None else repr(given)
-        raise ArgumentTypeError(operation, "dtype", got, "a DataType")
+        meant = from_torch(given) if isinstance(given, torch.dtype) else None
+        expected = "a DataType" if meant is None else f"a DataType: DataType.{meant.name}"
+        raise ArgumentTypeError(operation, "dtype", got, expected)
     if given is DataType.Float4_e2m1fn_x2 and not paired:
         expected = "DataType.Float4_e2m1fn: outputs lie in pairs by themselves"
         raise ArgumentTypeError(operation, "dtype", repr(given), expected)

@@ -35,7 +35,8 @@ def print_kernels(plan: Plan, *, library: bool) -> str:
 
 
 def print_schedules(plan: Plan, *, parameters: bool) -> str:
-    """The loop nest of every kernel; with `parameters`, what the heuristic chose too."""
+    """The loop nest of every kernel; with `parameters`, what the heuristic chose, and at the end by
+    what."""
     parts: list[str] = []
     for step in plan.steps:
         head = f"# {step.name}: {step.scheduler}"
@@ -44,6 +45,8 @@ def print_schedules(plan: Plan, *, parameters: bool) -> str:
             continue
         chosen = step.chosen if parameters else ""
         parts.append(f"{head}{', ' if chosen else ''}{chosen}\n{step.loops}")
+    if parameters:
+        parts += dict.fromkeys(f"# chosen by {kernel.constants}\n" for kernel in plan.kernels)
     return "\n".join(parts)
 
 

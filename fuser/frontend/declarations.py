@@ -17,7 +17,7 @@ from fuser.frontend.arguments import boolean, data_type, integer, is_int, one_of
 from fuser.frontend.calls import explained_calls
 from fuser.frontend.handles import Handle, Operand, Tensor, Vector
 from fuser.frontend.input_layouts import declared_order, described
-from fuser.frontend.recorder import Recorder
+from fuser.frontend.recorder import Recorder, wrong_type
 from fuser.frontend.tensor_forms import declared_tensor
 from fuser.ir import dtypes
 from fuser.ir.binding import is_strided
@@ -81,8 +81,8 @@ class Declarations:
         self, value: Number | DataType | None = None, dtype: DataType | None = None
     ) -> Handle:
         """A runtime input `([None,] dtype=Double)`, or a constant `(value, dtype=None)`."""
-        if isinstance(value, DataType):
-            value, dtype = None, value
+        if isinstance(value, DataType | torch.dtype):
+            value, dtype = None, data_type("define_scalar", value)
         type_ = None if dtype is None else data_type("define_scalar", dtype)
         if value is None:
             return self._recorder.input("define_scalar", ScalarType(type_ or DataType.Double))
@@ -182,7 +182,7 @@ class Declarations:
     ) -> Handle:
         number = python_number(value)
         if number is None:
-            raise ArgumentTypeError(operation, argument, type(value).__name__, "a Python number")
+            raise wrong_type(operation, argument, "a Python number", value)
         return self._recorder.constant(operation, number, dtype or dtypes.of_literal(number))
 
 

@@ -258,6 +258,7 @@ def wrong_type(operation: str, argument: str, expected: str, given: object) -> A
     got = repr(given) if shown else type(given).__name__
     if isinstance(given, torch.Tensor):
         got = "a torch.Tensor; fd.from_pytorch(tensor) declares an input like it, for execute"
+        got += ", and tensor.item() is its number" if given.dim() == 0 else ""
     return ArgumentTypeError(operation, argument, got, expected)
 
 

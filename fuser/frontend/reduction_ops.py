@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
+import torch
+
 from fuser.errors import ArgumentError
 from fuser.frontend.arguments import (
     boolean,
@@ -196,7 +198,7 @@ class ReductionOps(OperationGroup):
         dtype: DataType | None = None,
     ) -> Handle:
         value = self._recorder.tensor(name, "arg", arg)
-        if isinstance(dims, DataType) and name not in ("any", "all"):
+        if isinstance(dims, DataType | torch.dtype) and name not in ("any", "all"):
             dims, dtype = None, data_type(name, one_of(name, dtype=dtype, dims=dims))
         result = None if dtype is None else data_type(name, dtype)
         given, kept = _read(name, dims, keepdim, older)

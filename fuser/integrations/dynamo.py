@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 import torch
@@ -47,6 +48,7 @@ from fuser.integrations.rewrites.old_values import save_old_values
 from fuser.integrations.rewrites.repeated import merge_repeated
 from fuser.integrations.rewrites.updates import update_in_place
 from fuser.runtime.target_name import resolve_target
+from fuser.warned import warn_user
 
 _PARTITIONS: Mapping[str, Callable[..., Any]] = {
     "min_cut": min_cut_rematerialization_partition,
@@ -89,11 +91,23 @@ class Options:
 def backend(module: GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -> Any:
     """The function torch.compile calls with each graph that Dynamo traces.
 
-    `options` are as in `Options`; `mode` is accepted and changes nothing.
+    `options` are as in `Options`; `mode` changes nothing, and a warning says so.
     """
     debug.check()
+    if "mode" in kwargs:
+        _warn_of_mode(kwargs["mode"])
     options = Options.of(kwargs.get("options") or {})
     return compile_module(module, example_inputs, Compilation(options, next(_ids), _reports.add))
+
+
+@cache
+def _warn_of_mode(mode: str) -> None:
+    """Say once of each mode that it is another backend's."""
+    valid = ", ".join(field.name for field in fields(Options))
+    warn_user(
+        f"mode={mode!r} changes nothing: modes of torch.compile are inductor's; the fuser backend "
+        f"takes options={{...}}: {valid}"
+    )
 
 
 @dataclass(frozen=True, slots=True)

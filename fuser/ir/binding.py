@@ -176,7 +176,10 @@ def _check_devices(fusion: Fusion, inputs: Inputs) -> None:
 
 def _kind(given: object) -> str:
     if isinstance(given, torch.Tensor):
-        nested = "nested " if given.is_nested else ""
-        return f"a {given.dim()}-dim {nested}tensor of layout {given.layout}"
+        if not is_strided(given):
+            nested = "nested " if given.is_nested else ""
+            return f"a {given.dim()}-dim {nested}tensor of layout {given.layout}"
+        number = "; its number is tensor.item()" if given.dim() == 0 else ""
+        return f"a {given.dim()}-dim tensor{number}"
     kind, shape = type(given).__name__, getattr(given, "shape", None)
     return f"{kind} {given!r}"[:80] if shape is None else f"{kind} of shape {shape}"

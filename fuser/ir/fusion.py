@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
 from fuser.errors import UnknownMemberError
@@ -50,11 +50,16 @@ LEFT_OUT = {
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """Statements in an order where every operand is defined before it is used."""
+    """Statements in an order where every operand is defined before it is used.
+
+    `numbered` counts the numbers that a definition gave to values: what passes add has others, so
+    that no name means two things, whatever was removed.
+    """
 
     inputs: tuple[Value, ...] = ()
     statements: tuple[Statement, ...] = ()
     outputs: tuple[Output, ...] = ()
+    numbered: int = field(default=0, compare=False)
 
     @property
     def output_values(self) -> tuple[Value, ...]:
@@ -62,9 +67,9 @@ class Fusion:
 
     @property
     def fresh_id(self) -> int:
-        """A number above those of all values."""
+        """A number above those of all values, and of those that there were."""
         values = (*self.inputs, *(out for statement in self.statements for out in statement.outs))
-        return 1 + max((value.id for value in values), default=-1)
+        return max(self.numbered, 1 + max((value.id for value in values), default=-1))
 
     if not TYPE_CHECKING:  # a checker of types need not believe that it has any member
 

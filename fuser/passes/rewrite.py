@@ -10,7 +10,7 @@ No output's strides change, whatever a rule does.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -226,7 +226,14 @@ class _Rewrite:
 def rebuilt(
     fusion: Fusion, statements: Iterable[Statement], replaced: dict[Value, Value]
 ) -> Fusion:
-    """`fusion` with other statements, its outputs among what was replaced too."""
+    """`fusion` with other statements, and outputs where they were, under their names."""
+    names = _kept_names(fusion, replaced)
+    if names:
+        statements = [
+            Statement(tuple(names.get(out, out) for out in each.outs), renamed(each, names).op)
+            for each in statements
+        ]
+    replaced = {old: names.get(new, new) for old, new in replaced.items()}
     outputs = tuple(
         dataclasses.replace(output, value=replaced[output.value])
         if output.value in replaced
@@ -236,7 +243,24 @@ def rebuilt(
     return dataclasses.replace(fusion, statements=tuple(statements), outputs=outputs)
 
 
-def renamed(statement: Statement, replaced: dict[Value, Value]) -> Statement:
+def _kept_names(fusion: Fusion, replaced: Mapping[Value, Value]) -> dict[Value, Value]:
+    """The values that stand for others, under the names of these, which plans tell of: those of
+    outputs, and of what the definition has where a pass has made what stands for it.
+
+    Inputs and other outputs have names of their own.
+    """
+    outputs, first = fusion.output_values, fusion.numbered
+    kept = {*fusion.inputs, *(value for value in outputs if value not in replaced)}
+    names: dict[Value, Value] = {}
+    inner = (old for old, new in replaced.items() if old.id < first <= new.id)
+    for old in (*outputs, *inner):
+        new = replaced.get(old)
+        if new is not None and new not in kept and new not in names:
+            names[new] = dataclasses.replace(new, id=old.id)
+    return names
+
+
+def renamed(statement: Statement, replaced: Mapping[Value, Value]) -> Statement:
     """`statement`, reading what its operands were replaced by."""
     if not replaced or replaced.keys().isdisjoint(operands(statement.op)):
         return statement

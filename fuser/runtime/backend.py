@@ -79,6 +79,9 @@ class Backend(ABC):
                 self._lower(step)
             elif not isinstance(step, AliasStep):
                 self._say_without_kernel(step)
+        if debug.enabled("scheduler_params"):
+            for constants in dict.fromkeys(nest.constants for nest in self.nests.values()):
+                debug.dump("scheduler_params", "the constants these were chosen by", constants)
 
     def _lower(self, segment: Segment) -> None:
         nest = self._scheduled(segment)
@@ -86,7 +89,7 @@ class Backend(ABC):
         source = replace(self.print(segment, nest), contracts=contracts)
         self.nests[segment.name], self.sources[segment.name] = nest, source
         debug.dump("fusion_ir", segment.name, lambda: print_fusion(segment.fusion))
-        debug.dump("scheduler_params", nest.name, nest.chosen)
+        debug.dump("scheduler_params", nest.name, lambda: nest.chosen)
         debug.dump("kernel_ir", nest.name, lambda: print_nest(nest))
         debug.dump("index_type", nest.name, nest.index_dtype.name)
         debug.dump("launch_param", nest.name, lambda: str(nest.launch))

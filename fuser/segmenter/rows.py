@@ -217,9 +217,10 @@ class _Walk:
         out, along = self._operations.nodes[member].outs[0], self._operations.scanned[member]
         kept = self._operations.kept[member]
         if kept != self._kept:
+            length = " x ".join(map(str, self._atoms.sizes(frozenset(along))))
             return Refusal(
-                f"{out} is scanned in {self._words(kept)}, while others have "
-                f"{self._words(self._kept)}"
+                f"{out} is scanned along {length}, in {self._words(kept)}, while others have "
+                f"{self._others(kept)}"
             )
         op = self._operations.nodes[member].op
         reverse = isinstance(op, Scan) and op.reverse
@@ -256,8 +257,8 @@ class _Walk:
             self._over_rows.append((outs[0], held - self._kept, kept - self._kept))
         else:
             return Refusal(
-                f"{outs[0]} is reduced to {self._words(kept)}, while others are reduced to "
-                f"{self._words(self._kept)}"
+                f"{outs[0]} is reduced to {self._words(kept)}, while others have "
+                f"{self._others(kept)}"
             )
         self._count(op.arg, member)
         return None
@@ -271,8 +272,7 @@ class _Walk:
                 )
         elif not self._kept <= held:
             return Refusal(
-                f"{value} has {value.elements} elements, none for some of the "
-                f"{self._atoms.elements(self._kept)} rows"
+                f"each element of {value} belongs to several of the {self._words(self._kept)}"
             )
         return None
 
@@ -288,4 +288,9 @@ class _Walk:
 
     def _words(self, kept: AtomSet) -> str:
         sizes = self._atoms.sizes(kept)
-        return f"rows of {' x '.join(map(str, sizes))}" if sizes else "one number"
+        return f"{' x '.join(map(str, sizes))} rows" if sizes else "one row"
+
+    def _others(self, kept: AtomSet) -> str:
+        """The rows of others, of which some operation has not those that number `kept`."""
+        own, others = self._words(kept), self._words(self._kept)
+        return f"{others} of other dimensions" if others == own else others

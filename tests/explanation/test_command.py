@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,20 @@ def test_a_script_is_run_and_explained(script: Path, tmp_path: Path) -> None:
     assert "total: 2 graphs, 3 partitions, 3 kernels; moves " in out
     assert out.endswith(f"page: {page}\n")
     assert "<title>fuser: script.py</title>" in page.read_text()
+
+
+def test_a_reader_that_has_gone_is_no_error(script: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "fuser", "explain", "--html", str(page), str(script), "3"]
+    env = {name: word for name, word in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        command, cwd=ROOT, env=env, stdout=write, stderr=subprocess.PIPE, check=False
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (3, b"")
+    assert page.is_file()
 
 
 def test_a_script_that_fails_is_explained_so_far(

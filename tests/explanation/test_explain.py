@@ -68,7 +68,7 @@ def test_the_loss_is_found_in_what_a_model_returns() -> None:
 
 def test_what_torch_computes_is_named_with_its_reason() -> None:
     report = fuser.explain(lambda x: x.exp().sort()[0] * 2, torch.randn(4))
-    assert "torch: 1 x aten.sort.default: the table has no row for it" in str(report)
+    assert "torch: 1 x aten.sort.default: fuser has no definition for it" in str(report)
     coverage = report.graphs[0].coverage
     assert coverage is not None
     assert [missed.overload for missed in coverage.uncovered] == ["aten.sort.default"]

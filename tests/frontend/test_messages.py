@@ -118,6 +118,30 @@ def test_dimensions_squeezed_twice_are_named():
     assert words == "squeeze: dims = [1, 1]: expected each dimension at most once"
 
 
+@pytest.mark.parametrize(
+    "define",
+    [
+        lambda o, x: o.cast(x, torch.float16),
+        lambda o, x: o.full([2], 1.0, torch.float16),
+        lambda o, x: o.sum(x, torch.float16),
+    ],
+)
+def test_a_type_of_torchs_is_named_as_ours(define: Define):
+    words = message(define, [4])
+    assert words.endswith(": dtype must be a DataType: DataType.Half, got torch.float16")
+
+
+def test_the_number_of_a_tensor_is_said_to_be_its_item():
+    words = message(lambda o, x: o.mul(x, torch.tensor(2.0)), [4])
+    assert words.endswith("declares an input like it, for execute, and tensor.item() is its number")
+    with FusionDefinition() as fd:
+        fd.add_output(fd.define_tensor([-1]) * fd.define_scalar(DataType.Double))
+    with pytest.raises(
+        errors.InputKindError, match=r"got a 0-dim tensor; its number is tensor\.it"
+    ):
+        fd.execute([torch.ones(2), torch.tensor(2.0)])
+
+
 def test_an_array_is_named_by_its_type_and_shape():
     with FusionDefinition() as fd:
         fd.add_output(fd.define_tensor([-1, -1]) * 2.0)

@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 import tomllib
+import warnings
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import EntryPoint
@@ -252,6 +253,15 @@ def test_options_are_read() -> None:
         assert BackendOptionError.__name__ in repr(caught.value) + repr(caught.value.__cause__)
     with pytest.raises(Exception, match="the targets are cpu, cuda, cuda:sm_NN and emulator"):
         compiled(torch.cos, options={"target": "tpu"})(x)
+
+
+def test_a_mode_is_said_to_change_nothing_once() -> None:
+    x = torch.randn(4)
+    with pytest.warns(RuntimeWarning, match="mode='max-autotune' changes nothing"):
+        compiled(torch.sin, mode="max-autotune")(x)
+    with warnings.catch_warnings(record=True) as found:
+        compiled(torch.cos, mode="max-autotune")(x)
+    assert not [each for each in found if "changes nothing" in str(each.message)]
 
 
 def failing(*_: object, **__: object) -> None:

@@ -15,7 +15,7 @@ from fuser.ir.nodes import (
 )
 from fuser.ir.printer import print_fusion
 from fuser.ir.verify import verify
-from fuser.passes.rewrite import Emitter, rewrite
+from fuser.passes.rewrite import Emitter, rebuilt, rewrite
 from tests.passes.rewriting import Draft, names, rewritten
 
 
@@ -51,6 +51,32 @@ def test_equal_operations_that_are_added_are_one():
     after = rewritten(lambda fusion: rewrite(fusion, negated_twice), draft)
 
     assert [name for name in names(after) if name == "exp"] == ["exp"]
+
+
+def test_what_an_output_is_replaced_by_gets_its_name():
+    # T1 = exp(T0); T2 = set(T1)    ->    T2 = exp(T0)
+    def unset(statement: Statement, emit: Emitter) -> Value | None:
+        op = statement.op
+        return op.args[0] if isinstance(op, Pointwise) and op.op == "set" else None
+
+    draft = Draft()
+    y = draft.pointwise("exp", draft.tensor(torch.randn(3)))
+    z = draft.pointwise("set", y)
+    draft.out(z, draft.pointwise("neg", y))
+
+    after = rewritten(lambda fusion: rewrite(fusion, unset), draft)
+
+    assert [str(s.out) for s in after.statements] == ["T2", "T3"]
+    assert after.output_values[0] == z
+
+
+def test_two_outputs_keep_their_names_though_a_third_is_one_of_them():
+    draft = Draft()
+    y = draft.pointwise("exp", draft.tensor(torch.randn(3)))
+    draft.out(y, draft.pointwise("exp", y))
+    fusion = draft.fusion
+    unused = {fusion.output_values[1]: y}
+    assert rebuilt(fusion, fusion.statements[:1], unused).output_values == (y, y)
 
 
 def test_nothing_stays_of_a_change_that_is_not_made():

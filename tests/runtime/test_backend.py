@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 import torch
 
-from fuser import FusionDefinition
+from fuser import FusionDefinition, debug
 from fuser.ir.nodes import Fusion
 from fuser.planning import compile_plan
 from fuser.runtime.backend import Backend, CpuBackend, CudaBackend, EmulatorBackend
@@ -126,3 +126,14 @@ def test_parameters_are_the_backends_own_and_can_be_overridden(target: str):
         assert chosen() == {points, rows}
     assert chosen() == usual
     assert not usual & {points, rows}
+
+
+def test_constants_are_printed_once_after_what_was_chosen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(debug, "enabled", lambda name: name == "scheduler_params")
+    backend_of("cpu", torch.empty(64))
+    *chosen, constants = capsys.readouterr().out.split("=== scheduler_params: ")[1:]
+    assert [each.splitlines()[1].split(",")[0] for each in chosen] == ["cpu pointwise"] * 2
+    assert "Parameters(" in constants
+    assert "Parameters(" not in "".join(chosen)

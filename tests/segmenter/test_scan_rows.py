@@ -20,7 +20,17 @@ def test_scans_along_two_dimensions_are_two_kernels():
     d = Definition((6, 8))
     segmented = d.segment(d.ops.cumsum(d.ops.cumsum(d.handles[0], 0), 1))
     assert kernels(segmented) == ["cumsum", "cumsum"]
-    assert "is scanned in rows of" in refusals(segmented)
+    assert "T2 is scanned along 8, in 6 rows, while others have 8 rows" in refusals(segmented)
+
+
+def test_rows_that_are_as_many_are_said_to_be_others():
+    # [sum over 0] | [cumsum over 1]
+    d = Definition((6, 8), (6, 4))
+    x, y = d.handles
+    reason = refusals(d.segment(d.ops.sum(x, [0]), d.ops.cumsum(y, 1)))
+    assert (
+        "T3 is scanned along 4, in 6 rows, while others have 6 rows of other dimensions" in reason
+    )
 
 
 def test_a_scan_and_a_reduction_of_other_rows_are_two_kernels():

@@ -47,6 +47,8 @@ def _repeat(b: Lowering, self: Any, repeats: Sequence[Any]) -> Handle:
 def _constant_pad(b: Lowering, self: Any, pad: Sequence[Any], value: Any) -> Handle:
     x = b.exact(self)
     if all(isinstance(width, int) for width in pad):
+        if not any(pad):
+            return b.ops.set(x)
         return b.ops.pad(x, list(pad), b.operand(value))
     for at in range(0, len(pad), 2):
         x = padded(b, x, x.ndim - 1 - at // 2, b.extent(pad[at]), b.extent(pad[at + 1]), value)

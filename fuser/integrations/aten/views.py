@@ -131,7 +131,8 @@ def sliced(b: Lowering, x: Handle, dim: int, start: Any, end: Any, step: Any = 1
     known = isinstance(first, int) and isinstance(last, int) and isinstance(step, int)
     if known and (size >= 0 or (first >= 0 and (last >= 0))):
         low, high = wrapped(first, size), max(wrapped(last, size), wrapped(first, size))
-        starts, ends, steps = [0] * x.ndim, [NO_END] * x.ndim, [1] * x.ndim
+        starts, steps = [0] * x.ndim, [1] * x.ndim
+        ends = [extent if extent >= 0 else NO_END for extent in x.value.shape]
         starts[dim], ends[dim], steps[dim] = low, high, step
         whole = low == 0 and step == 1 and high >= (size if size >= 0 else NO_END)
         return x if whole else b.ops.slice(x, starts, ends, steps)

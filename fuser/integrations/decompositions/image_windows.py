@@ -79,7 +79,10 @@ class WindowAxis:
         for back in range(self.most_windows):
             before = back * self.stride - self.padding
             behind = self.size - before - shape[self.dim]
-            yield _aten.constant_pad_nd(wide, [*others, before, behind], fill)
+            if is_static(behind) and before == behind == 0:
+                yield wide
+            else:
+                yield _aten.constant_pad_nd(wide, [*others, before, behind], fill)
 
     def along(self, numbers: torch.Tensor, rank: int) -> torch.Tensor:
         """One number for each place of this dimension, beside tensors of so many dimensions."""

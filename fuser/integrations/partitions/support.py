@@ -175,7 +175,7 @@ def refusal(node: Node, found: Mapping[Node, Support], trials: Trials) -> str | 
 def _without_row(node: Node) -> str:
     if isinstance(node.target, HigherOrderOperator):
         return "it calls other operations, which torch runs as they are"
-    return pool_refusal(node) or "the table has no row for it"
+    return pool_refusal(node) or "fuser has no definition for it"
 
 
 def _told(node: Node) -> object:

@@ -142,7 +142,7 @@ def _not_ours(bsym: BoundSymbol) -> Trial:
     tagged = prims.OpTags.MATMUL_OP in (symbol.tags or ())
     if tagged or symbol.name.rpartition(".")[2] in _PRODUCTS:
         return Trial(Support(Role.PRODUCT), cheap=False)
-    return _torchs(_why(bsym) or "the table has no row for it")
+    return _torchs(_why(bsym) or "fuser has no definition for it")
 
 
 def _why(bsym: BoundSymbol) -> str | None:

@@ -70,8 +70,13 @@ class KernelStep:
 
     @property
     def chosen(self) -> str:
-        """The mapping, with the parameters by which the heuristic chose it."""
+        """The mapping and the launch, and why none of the mappings before it."""
         return "" if self.nest is None else self.nest.chosen
+
+    @property
+    def constants(self) -> str:
+        """The parameters by which the heuristic chose them."""
+        return "" if self.nest is None else self.nest.constants
 
     @property
     def loops(self) -> str:

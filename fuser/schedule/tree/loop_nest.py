@@ -85,5 +85,12 @@ class LoopNest:
 
     @property
     def chosen(self) -> str:
-        """What the heuristic chose, and what by: lines of 100 characters, as there are many."""
-        return textwrap.fill(f"{self.mapping}: {self.parameters}", 100, subsequent_indent="  ")
+        """What the heuristic chose: the mapping, the launch, and what was tried before."""
+        words = [self.mapping, f"{self.launch}; indices are {self.index_dtype.name}"]
+        lines = (*words, *map(str, self.not_chosen))
+        return "\n".join(textwrap.fill(line, 100, subsequent_indent="  ") for line in lines)
+
+    @property
+    def constants(self) -> str:
+        """What the heuristic chose by: lines of 100 characters, as there are many."""
+        return textwrap.fill(str(self.parameters), 100, subsequent_indent="  ")

@@ -343,3 +343,13 @@ def test_gradients_of_many_windows_and_of_those_with_gaps_are_torchs(
     ((overload, reason),) = left(pool, torch.randn(sizes))
     assert "_backward" in overload
     assert reason.endswith("or have gaps, or its elements are in more than 4 of them")
+
+
+def test_definitions_of_pools_pad_by_something_and_end_at_sizes() -> None:
+    dynamo.clear_reports()
+    x = torch.randn(2, 3, 9, 9)
+    results(torch.compile(lambda x: F.max_pool2d(x, 3) * 2, backend="fuser", dynamic=False), x)
+    text = "".join(str(call.definition) for each in dynamo.reports() for call in each.partitions)
+    assert "pad_widths=[0, 0, 0, 0, 0, 0, 0, 0]" not in text
+    assert "end_indices=[2, 3, 9, 7]" in text
+    assert str(2**63 - 1) not in text

@@ -175,5 +175,5 @@ def test_coverage_names_what_torch_computes() -> None:
     assert (report.compute_nodes, report.covered, report.products) == (3, 2, 1)
     assert str(report).splitlines() == [
         "graph 7 forward: 2 of 3 compute nodes (66.7 %) in 2 partition(s); 1 product(s) by torch",
-        "  torch: 1 x aten.sort.default: the table has no row for it",
+        "  torch: 1 x aten.sort.default: fuser has no definition for it",
     ]

@@ -374,7 +374,7 @@ def test_what_has_no_row_stays_torchs_and_is_named(by_oracle: None) -> None:
     assert len(fusions(thunder.last_traces(run)[-1])) == 2
     (report,) = integration.reports()
     assert [(entry.overload, entry.reason) for entry in report.uncovered] == [
-        ("sort", "the table has no row for it")
+        ("sort", "fuser has no definition for it")
     ]
 
 

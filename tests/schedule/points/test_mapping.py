@@ -167,7 +167,9 @@ def test_parameters_can_be_overridden():
     assert set(widths(nest)) == {2}
     assert nest.launch.block == (64, 1, 1)
     assert nest.parameters == CudaParameters(max_lane_bytes=8, threads=64)
-    assert "max_lane_bytes=8" in nest.chosen
+    assert nest.chosen.startswith(f"{nest.mapping}\ngrid 32 x 1 x 1, block 64 x 1 x 1; indices are")
+    assert "max_lane_bytes=8" in nest.constants
+    assert "max_lane_bytes" not in nest.chosen
 
 
 def test_cpu_loops_are_parallel_outside_and_vectors_inside():
