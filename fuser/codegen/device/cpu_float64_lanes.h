@@ -51,11 +51,11 @@ FUSER_DEVICE double_lanes polynomial_by_table(int64_lanes which, double_lanes x,
                                               const double (&table)[Terms][16]) {
   return side_by_side<Terms>(x, [&](int term) { return looked_up(which, table[term]); });
 }
-// x / y, as far as 1 / y is normal. At most 1 ulp.
+// x / y, as far as 1 / y is normal. At most 0.6 ulp.
 FUSER_DEVICE double_lanes wide_quotient(double_lanes x, double_lanes y) {
-  double_lanes inverse = __builtin_ia32_rcp14pd512_mask(y, y, 0xff);
-  inverse = fused(inverse, fused(-y, inverse, all_wide(1)), inverse);
-  inverse = fused(inverse, fused(-y, inverse, all_wide(1)), inverse);
+  const double_lanes estimate = __builtin_ia32_rcp14pd512_mask(y, y, 0xff);
+  const double_lanes error = fused(-y, estimate, all_wide(1));
+  const double_lanes inverse = fused(estimate, fused(error, error, error), estimate);
   const double_lanes value = x * inverse;
   return fused(fused(-y, value, x), inverse, value);
 }
@@ -112,15 +112,15 @@ FUSER_DEVICE double_lanes sqrt(double_lanes x) {
 #endif
 
 //@ turned_wide_lanes: angle_parts, wide_lanes
-// The sine and the cosine of 0 <= x < 2^21 less n pi/2. That is in three parts: n times the first two
-// is exact wherever it leaves little of x.
+// The sine and the cosine of what 0 <= x < 2^21 has beyond n pi/2; what is counted is n + `turn`.
+// pi/2 is in three parts: n times the first two is exact wherever that leaves little of x.
 #if defined(FUSER_LANE_VECTORS)
 struct turned_wide_lanes {
   angle_parts<double_lanes> of;
   int64_lanes n;
 };
-FUSER_DEVICE turned_wide_lanes turned(double_lanes x) {
-  const double_lanes shifter = all_wide(6755399441055744.0);  // 1.5 2^52: the sum's low bits are n
+FUSER_DEVICE turned_wide_lanes turned(double_lanes x, double turn) {
+  const double_lanes shifter = all_wide(6755399441055744.0 + turn);  // 1.5 2^52 + turn
   const double_lanes shifted = fused(x, all_wide(0.6366197723675814), shifter);
   const double_lanes whole = shifter - shifted;
   const double_lanes first = fused(whole, all_wide(1.5707963267948966), x);
@@ -132,10 +132,10 @@ FUSER_DEVICE turned_wide_lanes turned(double_lanes x) {
 }
 
 // sin(x + turn pi/2)
-FUSER_DEVICE double_lanes turned(double_lanes x, int turn) {
-  const turned_wide_lanes made = turned(x);
-  const int64_lanes n = made.n + turn;
-  return double_lanes(int64_lanes(n & 1 ? made.of.cosine : made.of.sine) ^ ((n & 2) << 62));
+FUSER_DEVICE double_lanes sine_of(double_lanes x, double turn) {
+  const turned_wide_lanes made = turned(x, turn);
+  const double_lanes value = made.n & 1 ? made.of.cosine : made.of.sine;
+  return double_lanes(int64_lanes(value) ^ ((made.n & 2) << 62));
 }
 
 // An even or odd function: `all` of |x|, and `one` where that is too large, or not finite.
@@ -154,7 +154,7 @@ FUSER_DEVICE double_lanes turned_where_small(double_lanes x, int64_lanes sign, O
 FUSER_DEVICE double_lanes sin(double_lanes x) {
   return turned_where_small(
       x, sign_of(x), [](double number) { return sin(number); },
-      [](double_lanes a) { return turned(a, 0); });
+      [](double_lanes a) { return sine_of(a, 0); });
 }
 #endif
 
@@ -164,7 +164,7 @@ FUSER_DEVICE double_lanes sin(double_lanes x) {
 FUSER_DEVICE double_lanes cos(double_lanes x) {
   return turned_where_small(
       x, int64_lanes{}, [](double number) { return cos(number); },
-      [](double_lanes a) { return turned(a, 1); });
+      [](double_lanes a) { return sine_of(a, 1); });
 }
 #endif
 
@@ -172,7 +172,7 @@ FUSER_DEVICE double_lanes cos(double_lanes x) {
 // At most 2.6 ulp.
 #if defined(FUSER_LANE_VECTORS)
 FUSER_DEVICE double_lanes tan_of_size(double_lanes a) {
-  const turned_wide_lanes made = turned(a);
+  const turned_wide_lanes made = turned(a, 0);
   const double_lanes sine = made.of.sine, cosine = made.of.cosine;
   return wide_quotient(made.n & 1 ? -cosine : sine, made.n & 1 ? sine : cosine);
 }
@@ -210,32 +210,37 @@ FUSER_DEVICE double_lanes exp(double_lanes x) {
 
 //@ wide_log_near: wide_lanes
 // A logarithm, as that of float32 but for two parts of that of 2, and of those of the centres: the
-// first of them are multiples of 2^-42, so that their sum is exact, and `inverse_wide_centres` are
-// chosen so that the second would be below 2^-61. log(1 + r) is fitted to 1.1e-18.
+// first are multiples of 2^-42, so that their sum is exact. `inverse_wide_centres` are chosen so
+// that the second of natural logarithms is below 2^-60. log(1 + r) is fitted to 1.1e-18.
 #if defined(FUSER_LANE_VECTORS)
 alignas(64) constexpr double inverse_wide_centres[16] = {
     1.0, 0.9142868467745991, 0.8648660585694538, 0.820511698723552, 0.7804887745444474,
     0.7441870861282216, 0.7111103322774498, 0.6808501228379832, 1.3061206827369434,
     1.2549002170574994, 1.207545568359253, 1.1636379458699595, 1.122808540077546,
     1.0847443190681287, 1.0491788954040095, 1.0};
-struct wide_log_parts {
-  double_lanes n, r, tail;
-  int64_lanes which;
-};
 FUSER_DEVICE double_lanes exponent_of(double_lanes x) {
   return __builtin_ia32_getexppd512_mask(x, x, 0xff, 4);
 }
-// x = 2^n (1 + r) / inverse, where log(1 + r) is r + tail.
-FUSER_DEVICE wide_log_parts log_parts_of(double_lanes x) {
+// The logarithms of the centres are `of_centres` and `rest_of_centres`, that of 2 is `of_2` and
+// `rest_of_2`, and that of e is `of_e`.
+template <class... Rest>
+FUSER_DEVICE double_lanes log_near(double_lanes x, double of_2, double rest_of_2,
+                                   const double (&of_centres)[16], double of_e,
+                                   const Rest (&...rest_of_centres)[16]) {
   const double_lanes m = __builtin_ia32_getmantpd512_mask(x, 11, x, 0xff, 4);  // NaN below 0
   const double_lanes n = exponent_of(x) - exponent_of(m);  // infinite for 0 and infinity
   const int64_lanes which = int64_lanes(m) >> 48;
   const double_lanes r = fused(m, looked_up(which, inverse_wide_centres), all_wide(-1));
   const double_lanes curve = fused_polynomial(
       r, {-0.5, 0.33333333333333354, -0.25000000000020084, 0.20000000000009904,
-      -0.1666666658694758, 0.1428571339406243, -0.12500100722924504, 0.11113126220644823,
-      -0.09967721900499214, 0.07958705510492194});
-  return {n, r, r * r * curve, which};
+          -0.1666666658694758, 0.1428571339406243, -0.12500100722924504, 0.11113126220644823,
+          -0.09967721900499214, 0.07958705510492194});
+  const double_lanes whole = fused(n, all_wide(of_2), looked_up(which, of_centres));
+  double_lanes low = r * r * curve;
+  if (rest_of_2 != 0) low = fused(n, all_wide(rest_of_2 / of_e), low);
+  double_lanes part = r + low;
+  ((part = fused(part, all_wide(of_e), looked_up(which, rest_of_centres))), ...);
+  return whole + part;
 }
 #endif
 
@@ -248,10 +253,45 @@ alignas(64) constexpr double log_of_wide_centres[16] = {
     -0.22705606110207555, -0.18858984360417708, -0.15155125785827295, -0.11583317153076678,
     -0.081344308593998, -0.04800785386737516, 0.0};
 FUSER_DEVICE double_lanes log(double_lanes x) {
-  const wide_log_parts of = log_parts_of(x);
-  const double_lanes centre = looked_up(of.which, log_of_wide_centres);
-  const double_lanes whole = fused(of.n, all_wide(0.6931471805598903), centre);
-  return whole + (of.r + fused(of.n, all_wide(5.497923018708371e-14), of.tail));
+  return log_near(x, 0.6931471805598903, 5.497923018708371e-14, log_of_wide_centres, 1.0);
+}
+#endif
+
+//@ log2_lanes(double): log2(double), wide_log_near
+// At most 1.6 ulp; of powers of 2, exact.
+#if defined(FUSER_LANE_VECTORS)
+alignas(64) constexpr double log2_of_wide_centres[16] = {
+    0.0, 0.12928122993776014, 0.20945137439252903, 0.28540419128830763, 0.3575502122364469,
+    0.4262627392804461, 0.4918546764204166, 0.554590845601524, -0.38528820495639593,
+    -0.32757265335567354, -0.2720776321298217, -0.21864224815271882, -0.167111942137808,
+    -0.11735503061299823, -0.069260692698208, 0.0};
+alignas(64) constexpr double rest_of_wide_log2[16] = {
+    0.0, 8.081045644284669e-14, -9.742479461829129e-14, 6.308183246793924e-14,
+    -3.3865609263587175e-14, 1.9640155303970942e-14, -9.757262781111445e-15, -7.650621535058447e-14,
+    -1.0820235885140098e-13, -7.231540149031893e-14, 5.0261338591743767e-14, 1.0389257045664822e-13,
+    -6.988672593756833e-14, -1.0415576510603091e-13, 2.38161695848717e-14, 0.0};
+FUSER_DEVICE double_lanes log2(double_lanes x) {
+  return log_near(x, 1.0, 0.0, log2_of_wide_centres, 1.4426950408889634, rest_of_wide_log2);
+}
+#endif
+
+//@ log10_lanes(double): log10(double), wide_log_near
+// At most 1.6 ulp.
+#if defined(FUSER_LANE_VECTORS)
+alignas(64) constexpr double log10_of_wide_centres[16] = {
+    0.0, 0.03891752808772253, 0.06305114632527875, 0.08591522246592831, 0.10763333883915038,
+    0.12831787055733912, 0.14806301111025277, 0.16694847984672379, -0.11598330666743095,
+    -0.09860919441939586, -0.08190352842029824, -0.06581787501340841, -0.050305707217148665,
+    -0.03532738435660576, -0.020849546022645882, 0.0};
+alignas(64) constexpr double rest_of_wide_log10[16] = {
+    0.0, -1.0011182118781974e-13, -1.1016184071391005e-13, 9.198553102906208e-14,
+    3.258748469593485e-14, -2.3767652812353233e-14, -1.0883350830921231e-13,
+    -3.6366017800116156e-14, -8.584908843494477e-15, 7.687325479253498e-14, 6.870157113260179e-15,
+    6.363876062246918e-14, -1.6191570886996457e-14, -2.830838888413197e-15, 2.716165699682092e-14,
+    0.0};
+FUSER_DEVICE double_lanes log10(double_lanes x) {
+  return log_near(x, 0.30102999566383914, 1.42050232272661e-13, log10_of_wide_centres,
+                  0.4342944819032518, rest_of_wide_log10);
 }
 #endif
 

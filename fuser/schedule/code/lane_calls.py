@@ -33,7 +33,9 @@ LANE_FUNCTIONS = {
             *("normal_cdf", "sigmoid", "silu", "sin", "tan", "tanh"),
         }
     ),
-    DataType.Double: frozenset({"cos", "erf", "erfinv", "exp", "log", "sin", "sqrt", "tan"}),
+    DataType.Double: frozenset(
+        {"cos", "erf", "erfinv", "exp", "log", "log10", "log2", "sin", "sqrt", "tan"}
+    ),
 }
 """By type, the rows of the pointwise table that the device library has for all lanes at once."""
 

@@ -47,6 +47,8 @@ LANE_ULP = {
     "erfinv": 2.1,
     "exp": 1.2,
     "log": 1.1,
+    "log10": 1.6,
+    "log2": 1.6,
     "sin": 0.9,
     "sqrt": 0.501,
     "tan": 2.6,
