@@ -59,6 +59,12 @@ class ExpressionPrinter:
         own = self.target.index
         return self.use(own) if own and dtype is DataType.Int else self.type(dtype)
 
+    def use_for(self, name: str, dtype: DataType) -> None:
+        """Note what the device library has of a function for a type, unless C itself has it."""
+        key = self.target.library.key(name, dtype.spelling)
+        if key is not None:
+            self.sections[key] = None
+
     def use(self, name: str) -> str:
         """Note a device function that is defined for every type."""
         self.sections[name] = None
@@ -137,9 +143,7 @@ class ExpressionPrinter:
         compute = _spelled_for(call)
         template = KERNEL_TABLE[call.op].spelling(compute)
         for name in _CALLED.findall(template):
-            key = self.target.library.key(name, compute.spelling)
-            if key is not None:
-                self.sections[key] = None
+            self.use_for(name, compute)
         self.type(compute)
         operand = self.print if _FUNCTION.fullmatch(template) else self._operand
         return template.format(*(operand(arg, owner) for arg in call.args))

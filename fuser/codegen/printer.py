@@ -136,7 +136,7 @@ class KernelPrinter(ABC, Generic[Around]):
             case Lanes():
                 self._lanes_array(node)
             case LaneCall():
-                self.expressions.use(f"{node.operation}_lanes")
+                self.expressions.use_for(f"{node.operation}_lanes", node.dtype)
                 function = f"[](auto x) {{ return {node.operation}(x); }}"
                 self.out.line(f"in_lanes({node.name}, {node.given}, {function});")
             case Prefetch():

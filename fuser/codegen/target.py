@@ -25,7 +25,7 @@ class Target:
 CPU = Target(
     library=load(
         *("common.h", "random.h", "cpu.h", "cpu_float64.h", "cpu_division.h", "cpu_lanes.h"),
-        *("cpu_memory.h", "cpu_random.h", "scan_cpu.h"),
+        *("cpu_float64_lanes.h", "cpu_memory.h", "cpu_random.h", "scan_cpu.h"),
     ),
     restrict="__restrict",
     infinity={DataType.Float: "__builtin_inff()", DataType.Double: "__builtin_inf()"},

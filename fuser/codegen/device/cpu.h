@@ -5,7 +5,7 @@
 // (weighted least squares, reweighted by Lawson's method, each coefficient rounded to the type it
 // is used in before the next is fitted). "At most 1.1 ulp" was measured, with fma, over all float32
 // arguments, NaN, infinities, subnormals and the sign of zero included; it counts units in the last
-// place of the exact result. Without fma it is up to 0.2 ulp more. Doubles call libm.
+// place of the exact result. Without fma it is up to 0.2 ulp more. Those of float64 are in cpu_float64.h.
 
 //@ FUSER_DEVICE
 #define FUSER_DEVICE static inline __attribute__((always_inline, unused))

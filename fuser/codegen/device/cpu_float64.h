@@ -377,8 +377,32 @@ FUSER_DEVICE wide_turns quarter_turns_of(double x) {
   return {high, low - (high - d.high), bits_of(shifted)};
 }
 
-//@ sine_and_cosine: FUSER_DEVICE, polynomial, quarter_turns(double), two_parts
-// Of what x >= 0 has beyond n quarter turns; fits to 1.8e-17 and 9.1e-19.
+//@ angle_parts: FUSER_DEVICE
+// The sine and the cosine of r + low for |r| <= pi/4, where low is what rounding took from r; fits to
+// 1.8e-17 and 9.1e-19. Of one number, or of many.
+template <class T>
+struct angle_parts {
+  T sine, cosine;
+};
+template <class T>
+FUSER_DEVICE angle_parts<T> angle_parts_of(T r, T low) {
+  const T t = r * r, half = 0.5 * t, whole = 1 - half;
+  const T odd = -0.16666666666666666 +
+                t * (0.008333333333330948 +
+                     t * (-0.00019841269836756774 +
+                          t * (2.7557316101617874e-06 +
+                               t * (-2.505113165023518e-08 + t * 1.5918115263265974e-10))));
+  const T even = 0.041666666666666664 +
+                 t * (-0.0013888888888887398 +
+                      t * (2.480158729876456e-05 +
+                           t * (-2.7557317271145144e-07 +
+                                t * (2.087614614655861e-09 + t * -1.1382623647474604e-11))));
+  const T cosine = whole + (((1 - whole) - half) + (t * (t * even) - r * low));
+  return {r + (r * (t * odd) + low * whole), cosine};
+}
+
+//@ sine_and_cosine: angle_parts, quarter_turns(double), two_parts
+// Of what x >= 0 has beyond n quarter turns.
 struct sine_and_cosine {
   double sine, cosine;
   int64 n;
@@ -386,17 +410,10 @@ struct sine_and_cosine {
 FUSER_DEVICE sine_and_cosine sine_and_cosine_of(double x) {
   const wide_turns turns = quarter_turns_of(x);
   const two_parts angle = product_in_two(turns.high, 1.5707963267948966);
-  const double r = angle.high, t = r * r, half = 0.5 * t, whole = 1 - half;
   const double low =
       angle.low + (turns.high * 6.123233995736766e-17 + turns.low * 1.5707963267948966);
-  const double odd = t * polynomial(t, -0.16666666666666666, 0.008333333333330948,
-                                    -0.00019841269836756774, 2.7557316101617874e-06,
-                                    -2.505113165023518e-08, 1.5918115263265974e-10);
-  const double even = t * polynomial(t, 0.041666666666666664, -0.0013888888888887398,
-                                     2.480158729876456e-05, -2.7557317271145144e-07,
-                                     2.087614614655861e-09, -1.1382623647474604e-11);
-  const double cosine = whole + (((1 - whole) - half) + (t * even - r * low));
-  return {r + (r * odd + low * whole), cosine, turns.n};
+  const angle_parts<double> of = angle_parts_of(angle.high, low);
+  return {of.sine, of.cosine, turns.n};
 }
 
 //@ sin(double): FUSER_DEVICE, sine_and_cosine

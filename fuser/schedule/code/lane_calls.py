@@ -26,13 +26,18 @@ from fuser.schedule.tree.names import given_name, held_name
 from fuser.schedule.tree.row_statements import Accumulate, Keep, Kept
 from fuser.schedule.tree.statements import LaneCall, Lanes, Let, Load, Store, draws
 
-LANE_FUNCTIONS = frozenset(
-    {
-        *("cos", "erf", "exp", "exp_nonpositive", "gelu", "log", "log10", "log1p", "log2"),
-        *("normal_cdf", "sigmoid", "silu", "sin", "tan", "tanh"),
-    }
-)
-"""The rows of the pointwise table that the device library has for all lanes at once."""
+LANE_FUNCTIONS = {
+    DataType.Float: frozenset(
+        {
+            *("cos", "erf", "exp", "exp_nonpositive", "gelu", "log", "log10", "log1p", "log2"),
+            *("normal_cdf", "sigmoid", "silu", "sin", "tan", "tanh"),
+        }
+    ),
+    DataType.Double: frozenset(
+        {"cos", "erf", "erfinv", "exp", "log", "log10", "log2", "sin", "sqrt", "tan"}
+    ),
+}
+"""By type, the rows of the pointwise table that the device library has for all lanes at once."""
 
 _AS_GOOD = frozenset({"exp"})
 """Those that compilers make almost as good vectors of. Other kernels, where lanes are rows, may
@@ -86,8 +91,8 @@ def lane_calls_in(nodes: Iterable[Node], in_turn: Container[str] = ()) -> dict[s
     calls: dict[str, Call] = {}
     for node in nodes:
         match node:
-            case Let(name, expression=Call(op, _, DataType.Float, False) as call, in_lanes=False):
-                if op in LANE_FUNCTIONS and name not in in_turn:
+            case Let(name, expression=Call(op, _, dtype, False) as call, in_lanes=False):
+                if op in LANE_FUNCTIONS.get(dtype, ()) and name not in in_turn:
                     calls[name] = call
             case _:
                 pass
@@ -119,7 +124,8 @@ def with_lane_calls(
 
 
 def _narrowed(call: Call) -> Call:
-    return dataclasses.replace(call, op=f"{call.op}_narrow") if call.op in _NARROW else call
+    is_narrow = call.dtype is DataType.Float and call.op in _NARROW
+    return dataclasses.replace(call, op=f"{call.op}_narrow") if is_narrow else call
 
 
 def read_exactly(
@@ -189,14 +195,14 @@ def _read_by_name(node: Work) -> Code | None:
 
 def _is_held(node: Work) -> bool:
     """Whether later phases read what the first one made: what is not just read from memory, if it
-    is a float32, or random. Truth values would be slow to hold."""
+    is a float of 32 bits or more, or random. Truth values would be slow to hold."""
     match node:
         case Load(drawn=None):
-            return bool(variables_of(node.at)) and node.dtype is DataType.Float
+            return bool(variables_of(node.at)) and node.dtype in LANE_FUNCTIONS
         case Load():
             return True
         case _:
-            return isinstance(node, Let) and node.dtype is DataType.Float
+            return isinstance(node, Let) and node.dtype in LANE_FUNCTIONS
 
 
 class _Phases:
@@ -224,7 +230,7 @@ class _Phases:
 
     def _makes(self, node: Work, first: int) -> set[int]:
         """A call is made at the end of a phase, for the next. What is held, in the first phase that
-        reads it; anything else, doubles and integers among them, in each that does."""
+        reads it; anything else, integers among them, in each that does."""
         named = _read_by_name(node)
         if named is None or named.name in self._calls:
             return {first}
@@ -243,7 +249,7 @@ class _Phases:
             filled = (node for node in inside if isinstance(node, Let) and node.in_lanes)
             own = (node for node in filled if node.name not in declared)
             arrays += [Lanes(node.name, node.dtype, count) for node in own]
-            arrays += [Lanes(call.name, DataType.Float, count) for call in calls]
+            arrays += [Lanes(call.name, call.dtype, count) for call in calls]
             nodes += [dataclasses.replace(lane_loop, body=tuple(inside)), *calls]
         return arrays, nodes
 
@@ -267,4 +273,4 @@ class _Phases:
             named = _read_by_name(node)
             if named and (call := self._calls.get(named.name)) and phase in made:
                 name = named.name
-                yield LaneCall(held_name(name), name, call.op, given_name(name))
+                yield LaneCall(held_name(name), name, call.op, given_name(name), call.dtype)

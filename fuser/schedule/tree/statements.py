@@ -143,12 +143,13 @@ class Lanes:
 @dataclass(frozen=True, slots=True)
 class LaneCall:
     """`name` = a row of the pointwise table of `given`, for all lanes at once: both are arrays of
-    float32 that `Lanes` declared. It makes what the loops after it know as `value`."""
+    `dtype` that `Lanes` declared. It makes what the loops after it know as `value`."""
 
     name: str
     value: str
     operation: str
     given: str
+    dtype: DataType
 
 
 @dataclass(frozen=True, slots=True)

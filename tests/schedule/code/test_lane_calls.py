@@ -86,18 +86,19 @@ def test_what_only_follows_a_call_is_made_after_it():
     assert arrays == ["T3_given", "T3_held"]
     first, called, last = shown
     assert first == ["T0", "T1", "T3_given"]
-    assert called == "LaneCall(name='T3_held', value='T3', operation='erf', given='T3_given')"
+    assert called == str(LaneCall("T3_held", "T3", "erf", "T3_given", F))
     assert last == ["T0", "T2", "T3", "T4", "out_lanes"]
 
 
-def test_float32_that_both_phases_need_is_held_and_what_memory_holds_is_read_again():
+@pytest.mark.parametrize("dtype", [F, DataType.Double])
+def test_floats_that_both_phases_need_are_held_and_what_memory_holds_is_read_again(dtype: DataType):
     arrays, shown = phases(
-        loaded("T0"),
-        loaded("T5"),
-        call("T1", "sub", "T0", "T5"),
-        call("T2", "exp", "T1"),
-        call("T3", "mul", "T1", "T2"),
-        call("T4", "add", "T3", "T5"),
+        loaded("T0", dtype),
+        loaded("T5", dtype),
+        call("T1", "sub", "T0", "T5", dtype=dtype),
+        call("T2", "exp", "T1", dtype=dtype),
+        call("T3", "mul", "T1", "T2", dtype=dtype),
+        call("T4", "add", "T3", "T5", dtype=dtype),
         filled("T4"),
     )
     assert arrays == ["T1_held", "T2_given", "T2_held"]
@@ -171,9 +172,14 @@ def test_code_that_reports_an_index_is_one_loop():
     assert with_lane_calls(code, 64, EACH_LANE) == ([], [replace(EACH_LANE, body=code)])
 
 
-def test_doubles_have_no_such_functions():
-    code = (loaded("T0", DataType.Double), call("T1", "exp", "T0", dtype=DataType.Double))
+def test_doubles_are_called_with_where_there_is_a_function_for_them():
+    wide = DataType.Double
+    code = (loaded("T0", wide), call("T1", "tanh", "T0", dtype=wide))
     assert with_lane_calls(code, 64, EACH_LANE) == ([], [replace(EACH_LANE, body=code)])
+    code = (loaded("T0", wide), call("T1", "exp", "T0", dtype=wide), filled("T1"))
+    arrays, nodes = with_lane_calls(code, 64, EACH_LANE, narrow=True)
+    assert arrays == [Lanes("T1_given", wide, 64), Lanes("T1_held", wide, 64)]
+    assert nodes[1] == LaneCall("T1_held", "T1", "exp", "T1_given", wide)
 
 
 def test_folds_are_joined_in_the_phase_that_knows_their_values():
@@ -278,7 +284,9 @@ def nested(fd: FusionDefinition, x: Handle) -> Handle:
 
 
 @pytest.mark.parametrize("define", [gelu, gelu_slope, masked, nested])
-@pytest.mark.parametrize("dtype", [DataType.Float, DataType.BFloat16, DataType.Half])
+@pytest.mark.parametrize(
+    "dtype", [DataType.Float, DataType.Double, DataType.BFloat16, DataType.Half]
+)
 @pytest.mark.parametrize("shape", [(1, 16), (3, 33), (9, 70), (5, 128), (2, 1000)])
 def test_results_are_the_oracle_s(define: Define, dtype: DataType, shape: tuple[int, int]):
     x = torch.randn(shape, generator=torch.Generator().manual_seed(0)) * 4
@@ -286,15 +294,18 @@ def test_results_are_the_oracle_s(define: Define, dtype: DataType, shape: tuple[
     x = x.to(dtype.torch)
     with FusionDefinition() as fd:
         given = fd.from_pytorch(x)
-        wide = given if dtype is F else fd.ops.cast(given, dtype=F)
+        wide = given if dtype in LANE_FUNCTIONS else fd.ops.cast(given, dtype=F)
         made = define(fd, wide)
-        fd.add_output(made if dtype is F else fd.ops.cast(made, dtype=dtype))
+        fd.add_output(made if dtype in LANE_FUNCTIONS else fd.ops.cast(made, dtype=dtype))
     agrees(fd, [x], "cpu")
 
 
-@pytest.mark.parametrize("name", sorted(LANE_FUNCTIONS & TABLE.keys()))
-def test_every_function_is_called_for_all_lanes(name: str):
-    x = torch.linspace(-12, 12, 1003)
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [(n, d) for d, names in LANE_FUNCTIONS.items() for n in sorted(names & TABLE.keys())],
+)
+def test_every_function_is_called_for_all_lanes(name: str, dtype: DataType):
+    x = torch.linspace(-12, 12, 1003, dtype=dtype.torch)
     with FusionDefinition() as fd:
         fd.add_output(getattr(fd.ops, name)(fd.from_pytorch(x)))
     (kernel,) = fd.plan([x], target="cpu").kernels
@@ -384,7 +395,7 @@ Folded = Callable[[FusionDefinition, Handle], list[Handle]]
 @pytest.mark.parametrize(
     "folded", [summed, summed_both_ways, stored_and_largest, normalized, softened]
 )
-@pytest.mark.parametrize("dtype", [DataType.Float, DataType.BFloat16])
+@pytest.mark.parametrize("dtype", [DataType.Float, DataType.Double, DataType.BFloat16])
 @pytest.mark.parametrize("shape", [(7, 70), (40, 128), (200, 333), (3, 5000)])
 def test_folds_of_what_is_called_are_the_oracle_s(
     define: Define, folded: Folded, dtype: DataType, shape: tuple[int, int]
@@ -393,7 +404,7 @@ def test_folds_of_what_is_called_are_the_oracle_s(
     x = (torch.randn(shape, generator=torch.Generator().manual_seed(0)) * 2).to(dtype.torch)
     with FusionDefinition() as fd:
         given = fd.from_pytorch(x)
-        wide = given if dtype is F else fd.ops.cast(given, dtype=F)
+        wide = given if dtype in LANE_FUNCTIONS else fd.ops.cast(given, dtype=F)
         for made in folded(fd, define(fd, wide)):
             fd.add_output(made)
     agrees(fd, [x], "cpu")
