@@ -23,7 +23,7 @@ from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.indices.index import Index, Variable
 from fuser.schedule.rows.cpu.memory import chunks, consecutive, in_chunks
 from fuser.schedule.rows.parts import PartByNumber, parts_by, parts_of
-from fuser.schedule.scatters.elements import at_once, held_type, scatter_of
+from fuser.schedule.scatters.elements import at_once, held_type, or_skipped, scatter_of
 from fuser.schedule.scatters.lists import ListBody, trace_lists
 from fuser.schedule.scatters.rows import ScatteredRows, trace_scattered_rows
 from fuser.schedule.scatters.trace import PointBody, trace_points
@@ -76,7 +76,8 @@ def _points(segment: Segment, body: PointBody, parameters: CpuRowParameters) -> 
         nodes = nested(body.points, Binding.SERIAL, (*body.code, *inside))
     else:
         *outer, inner = body.points
-        loop = placed_in_turn(inner, (*body.code, *sweep.code), body.store, parameters)
+        code = or_skipped((*body.code, *sweep.code), body.store.tensor)
+        loop = placed_in_turn(inner, [*map(_at_first, code)], body.store, parameters)
         nodes = nested(outer, Binding.SERIAL, (loop,))
     if shared:
         nodes = nested(body.outside, Binding.PARALLEL, nodes)
@@ -98,8 +99,8 @@ def _points(segment: Segment, body: PointBody, parameters: CpuRowParameters) -> 
 
 
 def _at_first(node: Code) -> Code:
-    """An index that each column has to itself, which is 0 where it is out of range, and reported:
-    to ask for each element whether it was would keep lanes from being vectors."""
+    """An index that is 0 where it is out of range, and reported: of what is skipped then, nobody
+    has to ask again, and where each column has its own, it would keep lanes from being vectors."""
     return replace(node, outside=0) if isinstance(node, CheckedIndex) else node
 
 
@@ -138,7 +139,7 @@ def _point_by_point(sweep: Sweep, parameters: CpuRowParameters) -> tuple[Node, .
         return sweep.code
     loops: list[Loop] = []
     for part in parts_of(sweep, parameters.shortest_part):
-        *code, placed = part.sweep.code
+        *code, placed = map(_at_first, part.sweep.code)
         assert isinstance(placed, KeepAt), "what a point adds is kept last"
         loops.append(placed_in_turn(sweep.axes[-1], code, placed, parameters, part.own_span))
     return tuple(loops)

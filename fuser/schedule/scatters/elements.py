@@ -19,7 +19,7 @@ from fuser.schedule.rows.elements import Elements
 from fuser.schedule.tree.expressions import Expression, Literal, Ref, convert
 from fuser.schedule.tree.folds import is_extreme, neutral
 from fuser.schedule.tree.row_statements import Keep, Kept
-from fuser.schedule.tree.statements import Let, Store
+from fuser.schedule.tree.statements import CheckedIndex, Let, Store
 from fuser.segmenter import Segment
 from fuser.segmenter.atoms import AtomSet
 
@@ -58,7 +58,7 @@ class ScatterTracer(Elements):
     def row_named(self, at: Coordinates) -> Index:
         """The row of the result that the index of a point names; of a single row too, since it may
         name none."""
-        variable = Variable(f"{self._out}_index", self._out.shape[self._op.dim])
+        variable = Variable(index_name(self._out), self._out.shape[self._op.dim])
         self._gathers[variable] = (self._statement, (self._op.index, at))
         self._make((variable, ()))
         return index_of(variable)
@@ -118,6 +118,22 @@ def held_type(op: Scatter, stored: Iterable[Value]) -> DataType:
         if all(each.is_floating and lost <= each.epsilon for each in types):
             return DataType.Float
     return _WIDER.get(op.arg.dtype, op.arg.dtype)
+
+
+def or_skipped(code: Iterable[Code], out: Value) -> tuple[Code, ...]:
+    """`code` of a point of a scatter to `out`, of which nothing is done where its index is out of
+    range."""
+    return tuple(
+        replace(node, skips=True)
+        if isinstance(node, CheckedIndex) and node.name == index_name(out)
+        else node
+        for node in code
+    )
+
+
+def index_name(out: Value) -> str:
+    """Of the row of a result that a point goes to."""
+    return f"{out}_index"
 
 
 def starts_from(operation: str, dtype: DataType) -> Literal:

@@ -17,10 +17,16 @@ from dataclasses import dataclass, replace
 from fuser.ir.dtypes import DataType
 from fuser.schedule.code.row_body import Code, Sweep
 from fuser.schedule.indices.index import ZERO, Axes
-from fuser.schedule.scatters.elements import ScatterTracer, atoms_of, axes_of, merged_over
+from fuser.schedule.scatters.elements import (
+    ScatterTracer,
+    atoms_of,
+    axes_of,
+    merged_over,
+    or_skipped,
+)
 from fuser.schedule.tree.expressions import Ref
 from fuser.schedule.tree.row_statements import Keep, KeepAt, Kept
-from fuser.schedule.tree.statements import CheckedIndex, Let
+from fuser.schedule.tree.statements import Let
 from fuser.segmenter import Segment
 
 
@@ -59,7 +65,7 @@ class _RowTracer(ScatterTracer):
         point = place[-1] if place else ZERO
         row = self.row_named(place)
         source = self.element(*self.source((*at[: op.dim], point)), dtype)
-        each = (_or_skipped(node) if node.name == f"{out}_index" else node for node in source.each)
+        each = or_skipped(source.each, out)
         added = Let(f"{out}_added", dtype, source.made)
         placed = KeepAt(kept.name, dtype, row, Ref(added.name, dtype), op.joins)
 
@@ -73,11 +79,6 @@ class _RowTracer(ScatterTracer):
             last=last,
         )
         return _with_merged_rows(body)
-
-
-def _or_skipped(node: Code) -> Code:
-    """The index of a point, which adds nothing where it is out of range."""
-    return replace(node, skips=True) if isinstance(node, CheckedIndex) else node
 
 
 def _with_merged_rows(body: ScatteredRows) -> ScatteredRows:
