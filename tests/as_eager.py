@@ -11,6 +11,7 @@ import torch
 from fuser.ir.four_bits import one_by_one
 from fuser.ir.nodes import (
     Expand,
+    Extern,
     Fusion,
     Number,
     Pointwise,
@@ -115,6 +116,8 @@ def _gives_either(statement: Statement) -> bool:
     if any(out.dtype.is_complex for out in statement.outs):  # times 1, of which a part is 0
         return True
     if isinstance(op, Scatter) and op.joins:  # to zeros: passes make pads and choices of these
+        return True
+    if isinstance(op, Extern):  # torch's products depend on how operands lie in memory
         return True
     return isinstance(op, Pointwise | Reduce | Scan) and op.op in _EITHER_ZERO
 
