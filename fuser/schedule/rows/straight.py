@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from fuser.schedule.code.axes import places_along, replace_axes
 from fuser.schedule.code.row_body import Code, Fold, RowBody, Sweep
@@ -21,10 +21,13 @@ from fuser.schedule.tree.folds import neutral
 from fuser.schedule.tree.row_statements import Running
 from fuser.schedule.tree.statements import CheckedIndex, Let, Load
 
+Places = dict[tuple[str, Index], Fold]
+"""By name and place, what several points fold."""
+
 
 def straight_row(body: RowBody) -> Sweep:
     """All stages as a sweep over neighbouring rows, without loops inside."""
-    line, places = StraightLine(), dict[tuple[str, Index], Fold]()
+    line, places = StraightLine(), Places()
     for sweep in body.stages:
         for fold in sweep.folds_of_row:
             line.let(fold.name, fold.dtype, neutral(fold.operation, fold.dtype))
@@ -33,13 +36,8 @@ def straight_row(body: RowBody) -> Sweep:
         for point in _points(sweep):
             line.add(itertools.chain.from_iterable(map(_scanned, point.code)), point.stores)
             for fold in point.folds_of_row:
-                line.let(fold.name, fold.dtype, joined(fold, Ref(fold.name, fold.dtype)))
-            for fold in point.folds_over_rows:
-                more = dataclasses.replace(fold, value=line.read(fold.value))
-                held = places.get((fold.name, fold.at))
-                if held is not None:
-                    more = dataclasses.replace(more, value=joined(more, held.value))
-                places[fold.name, fold.at] = more
+                line.let(fold.name, fold.dtype, _joined(fold, Ref(fold.name, fold.dtype)))
+            add_folds(places, point.folds_over_rows, line)
     return Sweep(body.rows[-1:], tuple(line.code), tuple(places.values()), tuple(line.stores))
 
 
@@ -54,8 +52,18 @@ def _scanned(node: Code) -> Iterator[Line]:
         yield Let(node.name, node.dtype, held)
 
 
-def joined(fold: Fold, held: Expression) -> Call:
-    """A fold's next value, and what was held before."""
+def add_folds(places: Places, folds: Iterable[Fold], line: StraightLine) -> None:
+    """Add what a point folds, by the names of `line`, to what those before it fold to the same
+    place."""
+    for fold in folds:
+        more = dataclasses.replace(fold, value=line.read(fold.value))
+        held = places.get((fold.name, fold.at))
+        if held is not None:
+            more = dataclasses.replace(more, value=_joined(more, held.value))
+        places[fold.name, fold.at] = more
+
+
+def _joined(fold: Fold, held: Expression) -> Call:
     operands = convert(held, fold.dtype), convert(fold.value, fold.dtype)
     return Call(fold.operation, operands, fold.dtype)
 

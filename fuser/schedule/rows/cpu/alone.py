@@ -9,6 +9,7 @@ from __future__ import annotations
 from fuser.schedule.code.row_body import RowBody, Sweep
 from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.rows.cpu.folds import wide
+from fuser.schedule.rows.cpu.interleave import interleave_rows
 from fuser.schedule.rows.cpu.memory import ask_soon
 from fuser.schedule.rows.cpu.scans import scan_loop, shared_out
 from fuser.schedule.rows.cpu.sweeps import (
@@ -19,7 +20,6 @@ from fuser.schedule.rows.cpu.sweeps import (
     plain_loop,
     sweep_along,
 )
-from fuser.schedule.rows.interleave import interleave_rows
 from fuser.schedule.rows.parts import parts_of
 from fuser.schedule.rows.scans import scans_in_parts, totals_of, turned_with_scans
 from fuser.schedule.tree.bindings import Binding

@@ -20,6 +20,7 @@ from fuser.schedule.rows.cpu.folds import (
     wide,
     widened_blocks,
 )
+from fuser.schedule.rows.cpu.interleave import interleave_rows
 from fuser.schedule.rows.cpu.memory import (
     ask_ahead,
     chunks,
@@ -39,7 +40,6 @@ from fuser.schedule.rows.cpu.sweeps import (
     sweep_along,
 )
 from fuser.schedule.rows.cpu.variances import sum_variances_at_once
-from fuser.schedule.rows.interleave import interleave_rows
 from fuser.schedule.rows.parts import parts_of
 from fuser.schedule.rows.scans import carry_of, turned_with_scans
 from fuser.schedule.tree.bindings import Binding

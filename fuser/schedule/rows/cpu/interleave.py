@@ -15,11 +15,11 @@ from collections.abc import Iterable
 from typing import TypeGuard
 
 from fuser.schedule.code.axes import places_along, replace_axes
-from fuser.schedule.code.row_body import Code, Fold, RowBody, Sweep
+from fuser.schedule.code.row_body import Code, RowBody, Sweep
 from fuser.schedule.code.straight_line import Line, StraightLine
 from fuser.schedule.cpu_row_parameters import CpuRowParameters
-from fuser.schedule.indices.index import Axis, Index
-from fuser.schedule.rows.straight import joined
+from fuser.schedule.indices.index import Axis
+from fuser.schedule.rows.straight import Places, add_folds
 from fuser.schedule.tree.statements import CheckedIndex, Let, Load
 from fuser.schedule.tree.vectors import SHORTEST_VECTOR
 
@@ -65,16 +65,11 @@ def _interleaved(body: RowBody, axis: Axis) -> RowBody:
 
 def _side_by_side(sweep: Sweep, axis: Axis, line: StraightLine) -> Sweep:
     line.restart()
-    folds = dict[tuple[str, Index], Fold]()
+    folds = Places()
     for place in places_along((axis,)):
         point = replace_axes(sweep, place)
         line.add(filter(_is_line, point.code), point.stores)
-        for fold in point.folds:
-            more = dataclasses.replace(fold, value=line.read(fold.value))
-            held = folds.get((fold.name, fold.at))
-            if held is not None:
-                more = dataclasses.replace(more, value=joined(more, held.value))
-            folds[fold.name, fold.at] = more
+        add_folds(folds, point.folds, line)
     return dataclasses.replace(
         sweep,
         axes=sweep.axes[:-1],
