@@ -30,12 +30,15 @@ def scatter_reduce(
 ) -> torch.Tensor:
     """`x`, and what goes to each place of it, joined as `reduce` says; or the latter alone, where
     something does."""
-    if reduce == "mean":
-        return _mean(x, dim, index, src, include_self)
-    if reduce == "sum":
-        wide = _wide(x)
+    if reduce in ("sum", "mean"):
+        wide = torch.float32 if x.dtype in (torch.bfloat16, torch.float16) else x.dtype
         first = x if include_self else torch.scatter(x, dim, index, 0)
-        return torch.scatter_add(first.to(wide), dim, index, src.to(wide)).to(x.dtype)
+        total = torch.scatter_add(first.to(wide), dim, index, src.to(wide))
+        if reduce == "mean":
+            rounding = None if x.is_floating_point() else "floor"
+            count = _count(total, dim, index, src, include_self)
+            total = torch.div(total, count, rounding_mode=rounding)
+        return total.to(x.dtype)
     if include_self or x.dtype is torch.bool:
         return NotImplemented
     first = torch.scatter(x, dim, index, _neutral(reduce, x.dtype))
@@ -60,24 +63,14 @@ def index_reduce(
     return torch.scatter_reduce(x, dim, places, source, reduce, include_self=include_self)
 
 
-def _mean(
-    x: torch.Tensor, dim: int, index: torch.Tensor, src: torch.Tensor, include_self: bool
+def _count(
+    total: torch.Tensor, dim: int, index: torch.Tensor, src: torch.Tensor, include_self: bool
 ) -> torch.Tensor:
-    """What was there counts as one; and so does nothing, which is divided by 1."""
-    wide = _wide(x)
-    first = x if include_self else torch.scatter(x, dim, index, 0)
-    total = torch.scatter_add(first.to(wide), dim, index, src.to(wide))
-    there = torch.full(x.shape, 1, dtype=wide, device=x.device)
+    """How many numbers went to each place. What was there counts as one; and so does nothing."""
+    there = torch.full(total.shape, 1, dtype=total.dtype, device=total.device)
     there = there if include_self else torch.scatter(there, dim, index, 0)
-    each = torch.full(src.shape, 1, dtype=wide, device=x.device)
-    count = torch.scatter_add(there, dim, index, each)
-    rounding = None if x.is_floating_point() else "floor"
-    return torch.div(total, count, rounding_mode=rounding).to(x.dtype)
-
-
-def _wide(x: torch.Tensor) -> torch.dtype:
-    """What sums are made in."""
-    return torch.float32 if x.dtype in (torch.bfloat16, torch.float16) else x.dtype
+    each = torch.full(src.shape, 1, dtype=total.dtype, device=total.device)
+    return torch.scatter_add(there, dim, index, each)
 
 
 def _neutral(reduce: str, dtype: torch.dtype) -> float:
