@@ -12,7 +12,9 @@ import contextlib
 import ctypes
 import mmap
 import sys
-from collections import OrderedDict, deque
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
@@ -35,8 +37,11 @@ def capacity_bytes() -> int:
     return max(memory_limit() // 8, LEAST_BYTES) if asked is None else asked
 
 
-_UNSHARED = 2
-"""What getrefcount says of an object that only a dictionary holds: that, and its argument."""
+_holders: Callable[[int], int] = torch._C._storage_Use_Count  # pyright: ignore[reportPrivateUsage]
+"""How many tensors and Python objects share a storage, by its handle."""
+
+Form = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]
+"""Sizes, strides, type."""
 
 _LOOKS = 16
 """How often all storages are looked at while as many bytes are handed out as the pool may keep:
@@ -46,34 +51,100 @@ _HUGE_PAGE_BYTES = 2 << 20
 _MADV_HUGEPAGE = 14
 
 
+@dataclass(slots=True, eq=False)
+class _Kept:
+    """A storage, and what it had when it was made: who uses one may resize or move it."""
+
+    storage: torch.UntypedStorage
+    handle: int
+    address: int
+    nbytes: int
+    template: torch.Tensor
+    """A tensor of the last form, that nobody is given: its `data`, which is a tensor of its own,
+    takes a third of the time of one that is made and set to the storage."""
+    form: Form
+    holders: int = 0
+    """Tensors and objects that share it while only the pool holds it."""
+    references: int = 0
+    """Those to its Python object then: torch's own differ by its version."""
+    used: int = 0
+    """What the pool had handed out when it was handed out last."""
+
+    def count_ours(self) -> None:
+        """Count who holds it now, while only the pool does."""
+        self.holders, self.references = _holders(self.handle), sys.getrefcount(self.storage)
+
+    def is_free(self) -> bool:
+        """Whether only the pool holds it: no tensor, nobody else its Python object, which is the
+        one that `tensor.untyped_storage()` returns, and no other process, for which its memory
+        would have moved."""
+        return (
+            _holders(self.handle) == self.holders
+            and sys.getrefcount(self.storage) == self.references
+            and not self.has_changed()
+        )
+
+    def has_changed(self) -> bool:
+        """Whether who used it has resized or moved it."""
+        storage = self.storage
+        return storage.data_ptr() != self.address or storage.nbytes() != self.nbytes
+
+    def tensor(self, form: Form) -> torch.Tensor:
+        """A new tensor in it."""
+        if form != self.form:
+            self.template, self.form = _template(self.storage, form), form
+        return self.template.data
+
+
+def _new(nbytes: int, form: Form) -> _Kept:
+    """New memory. Raises RuntimeError where there is no room for it."""
+    storage = torch.UntypedStorage(nbytes)
+    handle = storage._cdata  # pyright: ignore[reportPrivateUsage]
+    made = _Kept(storage, handle, storage.data_ptr(), nbytes, _template(storage, form), form)
+    del storage
+    made.count_ours()
+    return made
+
+
+def _template(storage: torch.UntypedStorage, form: Form) -> torch.Tensor:
+    sizes, strides, dtype = form
+    with torch.inference_mode(mode=False):  # others may need gradients of what is made like it
+        made = torch.empty(0, dtype=dtype, device="cpu")
+        return made.set_(storage, 0, sizes, strides)  # pyright: ignore[reportArgumentType]
+
+
 class OutputPool:
-    """Storages by size, least recently used first. Safe from several threads."""
+    """Storages by size. Safe from several threads."""
 
     def __init__(self, capacity: int | None = None) -> None:
         self._asked = capacity
         self._capacity = 0
         """That, or what the process may have; looked up when a storage is made."""
         self._lock = forkable_lock()
-        self._storages: OrderedDict[int, torch.UntypedStorage] = OrderedDict()
-        self._bytes: dict[int, int] = {}
-        """What they had when they were made: who uses one may resize it."""
-        self._of_size: dict[int, deque[int]] = {}
-        """Their addresses, by that: in a circle, which begins with the one handed out last."""
+        self._of_size: dict[int, deque[_Kept]] = {}
+        """In a circle, which begins with the one handed out last."""
         self._held = 0
-        self._unseen = 0
-        """Bytes handed out since all storages were looked at."""
+        self._handed_out = 0
+        """Bytes, ever."""
+        self._look_at = 0
+        """When so many are handed out, all storages are looked at."""
 
     def empty_strided(
         self, sizes: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype, nbytes: int
     ) -> torch.Tensor:
         """An uninitialized CPU tensor in a storage of `nbytes` that nobody else holds."""
+        form = (sizes, strides, dtype)
         with self._lock:
-            storage = self._take(nbytes) or self._make(nbytes)
-            self._unseen += nbytes
-            if self._unseen > self._capacity // _LOOKS:
+            circle = self._of_size.get(nbytes)
+            if circle and circle[0].is_free():
+                kept = circle[0]
+            else:
+                kept = (self._free_one(circle) if circle else None) or self._made(nbytes, form)
+            tensor = kept.tensor(form)
+            self._handed_out = kept.used = self._handed_out + nbytes
+            if self._handed_out > self._look_at:
                 self._evict(self._capacity)
-            tensor = torch.empty(0, dtype=dtype, device="cpu")
-            return tensor.set_(storage, 0, sizes, strides)  # pyright: ignore[reportArgumentType]
+        return tensor
 
     def held_bytes(self) -> int:
         """Bytes of all storages the pool knows, in use or not: what tests look at."""
@@ -83,79 +154,61 @@ class OutputPool:
     def clear(self) -> None:
         """Forget every storage; those in use live on with their users."""
         with self._lock:
-            self._storages.clear()
-            self._bytes.clear()
             self._of_size.clear()
             self._held = 0
 
-    def _take(self, nbytes: int) -> torch.UntypedStorage | None:
-        """A free one of so many bytes, the nearest to the one handed out last: programs free them
-        in the order in which they took them, or in that order back."""
-        circle = self._of_size.get(nbytes)
-        if circle is None:
-            return None
+    def _free_one(self, circle: deque[_Kept]) -> _Kept | None:
+        """The free storage that is nearest to the one handed out last: programs free them in the
+        order in which they took them, or in that order back."""
         for number in range(len(circle)):
             at = (number + 1) // 2 if number % 2 else -(number // 2)
-            key = circle[at]
-            if self._is_free(key) and self._storages[key].nbytes() == nbytes:
+            kept = circle[at]
+            if kept.is_free():
                 circle.rotate(-at)
-                self._storages.move_to_end(key)
-                return self._storages[key]
+                return kept
         return None
 
-    def _is_free(self, key: int) -> bool:
-        """Whether only the pool holds a storage: no tensor, nobody else its Python object, which is
-        the one that `tensor.untyped_storage()` returns, and no other process, for which its memory
-        would have moved."""
-        address = self._storages[key]._cdata  # pyright: ignore[reportPrivateUsage]
-        tensors_and_object = torch._C._storage_Use_Count(address)  # pyright: ignore[reportPrivateUsage]
-        if tensors_and_object != 1 or sys.getrefcount(self._storages[key]) != _UNSHARED:
-            return False
-        return self._storages[key].data_ptr() == key
-
-    def _make(self, nbytes: int) -> torch.UntypedStorage:
+    def _made(self, nbytes: int, form: Form) -> _Kept:
         self._capacity = capacity_bytes() if self._asked is None else self._asked
-        storage = self._allocated(nbytes)
-        _ask_for_huge_pages(storage.data_ptr(), nbytes)
+        kept = self._allocated(nbytes, form)
+        _ask_for_huge_pages(kept.address, nbytes)
         if nbytes <= self._capacity:
-            key = storage.data_ptr()
-            if key in self._storages:  # that one has moved
-                self._forget(key)
-            self._storages[key], self._bytes[key] = storage, nbytes
-            self._of_size.setdefault(nbytes, deque()).appendleft(key)
+            self._of_size.setdefault(nbytes, deque()).appendleft(kept)
             self._held += nbytes
-        return storage
+        return kept
 
-    def _allocated(self, nbytes: int) -> torch.UntypedStorage:
+    def _allocated(self, nbytes: int, form: Form) -> _Kept:
         """New memory; where there is no room for it, in place of what nobody uses."""
         with contextlib.suppress(RuntimeError):
-            return torch.UntypedStorage(nbytes)
+            return _new(nbytes, form)
         self._evict(0)
-        return torch.UntypedStorage(nbytes)
+        return _new(nbytes, form)
 
     def _evict(self, most: int) -> None:
-        """Forget unused storages, the oldest first, down to `most` bytes; and those that moved."""
-        self._unseen = 0
+        """Forget unused storages, the oldest first, down to `most` bytes; and what has changed."""
+        self._look_at = self._handed_out + self._capacity // _LOOKS
         if self._held <= most:
             return
-        for key in [key for key in self._storages if self._storages[key].data_ptr() != key]:
-            self._forget(key)
-        unused = {key: self._bytes[key] for key in self._storages if self._is_free(key)}
-        held = sum(unused.values())
-        for key, nbytes in unused.items():
+        for kept in self._all():
+            if kept.has_changed():
+                self._forget(kept)
+        unused = sorted(filter(_Kept.is_free, self._all()), key=lambda kept: kept.used)
+        held = sum(kept.nbytes for kept in unused)
+        for kept in unused:
             if held <= most:
                 return
-            held -= nbytes
-            self._forget(key)
+            held -= kept.nbytes
+            self._forget(kept)
 
-    def _forget(self, key: int) -> None:
-        nbytes = self._bytes.pop(key)
-        del self._storages[key]
-        self._held -= nbytes
-        circle = self._of_size[nbytes]
-        circle.remove(key)
+    def _all(self) -> list[_Kept]:
+        return [kept for circle in self._of_size.values() for kept in circle]
+
+    def _forget(self, kept: _Kept) -> None:
+        self._held -= kept.nbytes
+        circle = self._of_size[kept.nbytes]
+        circle.remove(kept)
         if not circle:
-            del self._of_size[nbytes]
+            del self._of_size[kept.nbytes]
 
 
 def _ask_for_huge_pages(address: int, nbytes: int) -> None:

@@ -8,7 +8,7 @@ import torch
 from fuser import DataType, FusionDefinition, debug
 from fuser.errors import PoolSizeError
 from fuser.runtime.calls import output_pool
-from fuser.runtime.calls.output_pool import LEAST_BYTES, OutputPool, capacity_bytes
+from fuser.runtime.calls.output_pool import LEAST_BYTES, OutputPool, _Kept, capacity_bytes
 
 BYTES = 4096
 
@@ -41,8 +41,8 @@ def test_of_many_in_use_none_is_looked_at_again_and_again(
 ):
     pool, looks = OutputPool(), list[int]()
     kept = [take(pool) for _ in range(100)]
-    is_free = pool._is_free
-    monkeypatch.setattr(pool, "_is_free", lambda key: looks.append(key) or is_free(key))
+    is_free = _Kept.is_free
+    monkeypatch.setattr(_Kept, "is_free", lambda kept: looks.append(0) or is_free(kept))
     for _ in range(100):
         kept.pop(-1 if backwards else 0)
         kept.insert(0, take(pool))
@@ -99,6 +99,30 @@ def test_tensors_have_the_sizes_strides_and_dtype_asked_for():
     tensor = OutputPool().empty_strided((3, 4), (1, 3), torch.float64, 96)
     assert (tensor.shape, tensor.stride(), tensor.dtype) == ((3, 4), (1, 3), torch.float64)
     assert tensor.untyped_storage().nbytes() == 96
+
+
+def test_a_storage_is_handed_out_in_other_forms():
+    pool = OutputPool()
+    address = take(pool).data_ptr()
+    tensor = pool.empty_strided((32, 16), (1, 32), torch.float64, BYTES)
+    assert tensor.data_ptr() == address
+    assert (tensor.shape, tensor.stride(), tensor.dtype) == ((32, 16), (1, 32), torch.float64)
+
+
+def test_nothing_of_a_tensor_is_left_to_the_next():
+    pool = OutputPool()
+    with torch.inference_mode():
+        tensor = take(pool)
+        address = tensor.data_ptr()
+    tensor.requires_grad_().note = "a user's"  # pyright: ignore[reportAttributeAccessIssue]
+    del tensor
+    tensor = take(pool).add_(1).unsqueeze_(0)
+    del tensor
+    tensor = take(pool)
+    assert tensor.data_ptr() == address
+    assert (tensor.shape, tensor._version) == ((BYTES // 4,), 0)
+    assert not (tensor.requires_grad or tensor.is_inference() or hasattr(tensor, "note"))
+    assert tensor._base is None
 
 
 def test_the_pool_holds_no_more_unused_bytes_than_its_capacity():
