@@ -2,6 +2,7 @@
 
     values[y, x]    = the largest of padded[stride y + i, stride x + j], i and j below the kernel
     gradient[y, x]  = sum of grad[w] over the windows w that have [y, x], if its place is theirs
+    gradient[place of w] += grad[w], where windows are many
 
 The largest element of a whole image is found as that of a row.
 """
@@ -31,7 +32,10 @@ MOST_OF_16_BITS = 25
 rounding."""
 
 MOST_WINDOWS = 4
-"""Where an element is in more of them on average, torch is faster to add at the places it has."""
+"""Where an element is in more of them on average, it is sooner added at the places there are."""
+
+MOST_STRIDE = 2
+"""Of such windows; of fewer, and of images whose channels are innermost, torch adds them sooner."""
 
 
 def max_pool_with_indices(
@@ -87,10 +91,13 @@ def _axes(
 ) -> list[WindowAxis] | None:
     """The dimensions, where windows are small enough to be code."""
     axes = window_axes(rank, x, kernel, stride, padding, ceil_mode, dilation)
-    if axes is None or not x.is_floating_point() or not are_few(axes):
-        return None
-    is_slow = x.dtype.itemsize == 2 and rank == 3 and any(axis.stride > 1 for axis in axes)
-    return None if is_slow and elements(axes) > MOST_OF_16_BITS else axes
+    return axes if axes is not None and x.is_floating_point() and _are_code(x, axes) else None
+
+
+def _are_code(x: torch.Tensor, axes: Sequence[WindowAxis]) -> bool:
+    """Whether windows are small enough to be code."""
+    is_slow = x.dtype.itemsize == 2 and len(axes) == 3 and any(axis.stride > 1 for axis in axes)
+    return are_few(axes) and not (is_slow and elements(axes) > MOST_OF_16_BITS)
 
 
 def _numbered(axes: Sequence[WindowAxis], places: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -113,15 +120,28 @@ def max_pool_with_indices_backward(
     indices: torch.Tensor,
 ) -> torch.Tensor:
     """What each element gets of the windows that chose it."""
-    axes = _axes(rank, x, kernel_size, stride, padding, dilation, ceil_mode)
-    if axes is None or any(axis.dilation != 1 for axis in axes):
+    axes = window_axes(rank, x, kernel_size, stride, padding, ceil_mode, dilation)
+    if axes is None or not x.is_floating_point():
         return NotImplemented
-    if elements(axes) > MOST_WINDOWS * math.prod(axis.stride for axis in axes):
-        return NotImplemented
-    own = _numbered(axes, [axis.place(x.device) for axis in axes])
-    windows = _windows_of_elements(axes, indices, widened(grad))
-    terms = (torch.where(chosen == own, value, 0) for chosen, value in windows)
-    return functools.reduce(torch.add, terms).to(x.dtype)
+    are_many = elements(axes) > MOST_WINDOWS * math.prod(axis.stride for axis in axes)
+    have_gaps = any(axis.dilation != 1 for axis in axes)
+    if _are_code(x, axes) and not (are_many or have_gaps):
+        own = _numbered(axes, [axis.place(x.device) for axis in axes])
+        windows = _windows_of_elements(axes, indices, widened(grad))
+        terms = (torch.where(chosen == own, value, 0) for chosen, value in windows)
+        return functools.reduce(torch.add, terms).to(x.dtype)
+    are_near = all(axis.stride <= MOST_STRIDE for axis in axes)
+    if are_many and are_near and suggest_memory_format(x) == torch.contiguous_format:
+        return _added_at_places(rank, widened(grad), x.shape, indices).to(x.dtype)
+    return NotImplemented
+
+
+def _added_at_places(
+    rank: int, grad: torch.Tensor, shape: Sequence[int], places: torch.Tensor
+) -> torch.Tensor:
+    """An image of zeros, to which every window adds at the place that it chose."""
+    image = grad.new_zeros([*shape[:-rank], math.prod(shape[-rank:])])
+    return image.scatter_add(-1, places.flatten(-rank), grad.flatten(-rank)).view(shape)
 
 
 def _windows_of_elements(

@@ -19,6 +19,7 @@ from fuser.integrations.decompositions.image_windows import MOST_ALONG, MOST_ELE
 from fuser.integrations.decompositions.pool_maxima import (
     MOST_OF_16_BITS,
     MOST_SHARED,
+    MOST_STRIDE,
     MOST_WINDOWS,
     adaptive_max_pool,
     adaptive_max_pool_backward,
@@ -52,7 +53,10 @@ _MANY = (
 )
 _OVERLAPPING = f"its windows overlap and {_MANY}"
 _LARGE = f"its windows {_MANY} (of 16 bits in volumes, {MOST_OF_16_BITS} with strides of 2 or more)"
-_SHARED = f"{_LARGE}, or have gaps, or its elements are in more than {MOST_WINDOWS} of them"
+_SHARED = (
+    f"{_LARGE}, or have gaps, or, with channels innermost or strides above {MOST_STRIDE}, its "
+    f"elements are in more than {MOST_WINDOWS} of them"
+)
 _UNEQUAL = "its windows are not of one size, or there are none"
 _NOT_FEW = f"its windows are not of one size, or are several of more than {MOST_SHARED} elements"
 

@@ -316,7 +316,7 @@ def test_volumes_of_any_size(dynamic: bool | None) -> None:
     [
         lambda x: F.max_pool3d(x, 4, 3),
         lambda x: F.avg_pool3d(x, 4, 3),
-        lambda x: F.max_pool3d(x, (8, 8, 17), 1, (4, 4, 8)),
+        lambda x: F.max_pool3d(x, (8, 8, 17), (3, 1, 1), (4, 4, 8)),
         lambda x: F.adaptive_avg_pool3d(x, 3),
         lambda x: F.adaptive_max_pool3d(x, 3),
         lambda x: F.adaptive_max_pool3d(x, 2),
@@ -331,18 +331,43 @@ def test_other_volumes_are_torchs_and_say_why(pool: Pool) -> None:
 @pytest.mark.parametrize(
     ("pool", "sizes"),
     [
-        (lambda x: F.max_pool1d(x, 5, 1, 2), (3, 40)),
-        (lambda x: F.max_pool2d(x, 3, 1, 1), (2, 3, 9, 11)),
-        (lambda x: F.max_pool2d(x, 2, dilation=2), (2, 3, 9, 11)),
-        (lambda x: F.max_pool3d(x, 3, 1, 1), (2, 3, 6, 9, 11)),
+        (lambda x: F.max_pool1d(x, 5, 1, 2, return_indices=True), (3, 40)),
+        (lambda x: F.max_pool2d(x, 3, 1, 1), (3, 9, 11)),
+        (lambda x: F.max_pool2d(x, 3, 1, 1, dilation=2), (2, 3, 9, 11)),
+        (lambda x: F.max_pool2d(x, 5, 2, 2, ceil_mode=True, return_indices=True), (2, 3, 9, 11)),
+        (lambda x: F.max_pool3d(x, 3, 1, 1, return_indices=True), (2, 3, 6, 9, 11)),
     ],
 )
-def test_gradients_of_many_windows_and_of_those_with_gaps_are_torchs(
-    pool: Pool, sizes: tuple[int, ...]
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_gradients_of_many_windows_are_added_at_their_places(
+    pool: Pool, sizes: tuple[int, ...], dtype: torch.dtype
 ) -> None:
-    ((overload, reason),) = left(pool, torch.randn(sizes))
+    x = torch.randint(-2, 3, sizes).to(dtype)
+    x[0, ::2] = torch.nan
+    wanted = results(pool, x.float())  # torch rounds each sum to 16 bits
+    *made, gradient = wanted
+    integers = [each if each.dtype is torch.int64 else each.to(dtype) for each in made]
+    assert_pooled(pool, x, [*integers, gradient.to(dtype)])
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        lambda x: F.max_pool2d(x, 2, dilation=2),
+        lambda x: F.max_pool2d(x, 5, (3, 2), 2),
+        lambda x: F.max_pool2d(x.to(memory_format=torch.channels_last), 3, 1, 1),
+    ],
+    ids=["with gaps", "far apart", "channels innermost"],
+)
+def test_gradients_of_windows_that_torch_adds_sooner_are_its_own(pool: Pool) -> None:
+    ((overload, reason),) = left(pool, torch.randn(2, 3, 9, 11))
     assert "_backward" in overload
-    assert reason.endswith("or have gaps, or its elements are in more than 4 of them")
+    assert reason.endswith("strides above 2, its elements are in more than 4 of them")
+
+
+def test_gradients_of_windows_that_are_no_code_may_be() -> None:
+    ((overload, _),) = left(lambda x: F.max_pool2d(x, 17, 1, 8), torch.randn(2, 3, 20, 20))
+    assert "_backward" not in overload
 
 
 def test_definitions_of_pools_pad_by_something_and_end_at_sizes() -> None:

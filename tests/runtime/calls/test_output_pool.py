@@ -121,7 +121,9 @@ def test_nothing_of_a_tensor_is_left_to_the_next():
     tensor = take(pool)
     assert tensor.data_ptr() == address
     assert (tensor.shape, tensor._version) == ((BYTES // 4,), 0)
-    assert not (tensor.requires_grad or tensor.is_inference() or hasattr(tensor, "note"))
+    assert not tensor.requires_grad
+    assert not tensor.is_inference()
+    assert not hasattr(tensor, "note")
     assert tensor._base is None
 
 
