@@ -127,7 +127,8 @@ def check(calls: Mapping[str, Callable[[], object]], exact: Sequence[torch.Tenso
 
 
 def _row(case: Function, step: str, calls: Mapping[str, Call], rounds: int) -> Row:
-    return Row(case.name, step, alternate(calls, rounds, partial(again, before=BEFORE)), *coverage())
+    measured = alternate(calls, rounds, partial(again, before=BEFORE))
+    return Row(case.name, step, measured, *coverage())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
