@@ -33,6 +33,7 @@ from fuser.schedule.tree.loop_nest import LoopNest
 from fuser.schedule.tree.loop_tree import Loop, Node, RowNode, RunNode, every_node
 from fuser.schedule.tree.row_statements import Carry, Running
 from fuser.schedule.tree.statements import (
+    CONVERTED,
     Drawn,
     LaneCall,
     Lanes,
@@ -136,9 +137,7 @@ class KernelPrinter(ABC, Generic[Around]):
             case Lanes():
                 self._lanes_array(node)
             case LaneCall():
-                self.expressions.use_for(f"{node.operation}_lanes", node.dtype)
-                function = f"[](auto x) {{ return {node.operation}(x); }}"
-                self.out.line(f"in_lanes({node.name}, {node.given}, {function});")
+                self._lane_call(node)
             case Prefetch():
                 self.prefetch(node)
             case Loop():
@@ -247,6 +246,16 @@ class KernelPrinter(ABC, Generic[Around]):
         type_ = "auto" if generic else self.expressions.type(dtype)
         joined = self.expressions.print(join(operation, Ref("x", dtype), Ref("y", dtype)), owner)
         return f"[]({type_} x, {type_} y) {{ return {joined}; }}"
+
+    def _lane_call(self, call: LaneCall) -> None:
+        if call.operation == CONVERTED:
+            kind = "_floats" if call.dtype.is_floating else ""
+            self.expressions.use(f"convert_lanes{kind}")
+            self.out.line(f"convert_lanes({call.name}, {call.given});")
+            return
+        self.expressions.use_for(f"{call.operation}_lanes", call.dtype)
+        function = f"[](auto x) {{ return {call.operation}(x); }}"
+        self.out.line(f"in_lanes({call.name}, {call.given}, {function});")
 
     def _lanes_array(self, lanes: Lanes) -> None:
         self.expressions.lane_arrays.add(lanes.name)

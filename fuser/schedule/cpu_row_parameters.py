@@ -131,6 +131,9 @@ class CpuRowParameters:
     work_of_join: int = 20
     """Instructions for which the lanes of a fold are joined, roughly."""
 
+    work_of_byte_float: int = 16
+    """Instructions for which a float of 8 bits is rounded to or widened, roughly."""
+
     least_batches: int = 8
     """Rows for each one that may be done twice, where the last batch is moved back."""
 

@@ -68,7 +68,8 @@ struct narrow_float {
   narrow_float() = default;
   FUSER_MEMBER narrow_float(const narrow_float& other) : bits(other.bits) {}
   template <class T>
-  FUSER_MEMBER explicit narrow_float(T x) : bits(Format::narrow(float(x))) {}
+  FUSER_MEMBER explicit narrow_float(T x)
+      : bits(typename Format::word(Format::narrow(float(x)))) {}
   FUSER_MEMBER narrow_float& operator=(const narrow_float& other) {
     bits = other.bits;
     return *this;
@@ -106,9 +107,9 @@ FUSER_DEVICE int32 widen_magnitude(int32 magnitude) {
 struct half_format {
   typedef unsigned short word;
   static constexpr int32 nans = 0x3ff;  // of either sign
-  static FUSER_MEMBER word narrow(float x) {
+  static FUSER_MEMBER int32 narrow(float x) {
     const int32 magnitude = bits_of(x) & 0x7fffffff, sign = (bits_of(x) >> 16) & 0x8000;
-    return word(sign | narrow_magnitude<13, 112, 0x47800000, 0x7e00>(magnitude));
+    return sign | narrow_magnitude<13, 112, 0x47800000, 0x7e00>(magnitude);
   }
   static FUSER_MEMBER float widen(int32 bits) {
     const int32 magnitude = (bits & 0x7fff) << 13, sign = (bits & 0x8000) << 16;
@@ -122,10 +123,10 @@ typedef narrow_float<half_format> half;
 struct bfloat16_format {
   typedef unsigned short word;
   static constexpr int32 nans = 0x7f;  // of either sign
-  static FUSER_MEMBER word narrow(float x) {
+  static FUSER_MEMBER int32 narrow(float x) {
     const unsigned bits = unsigned(bits_of(x));
     const unsigned nearest = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    return word(x != x ? 0x7fc0u : nearest);
+    return int32(x != x ? 0x7fc0u : nearest);
   }
   static FUSER_MEMBER float widen(int32 bits) { return float_of(int32(unsigned(bits) << 16)); }
 };
@@ -183,9 +184,9 @@ FUSER_DEVICE bfloat16 bfloat16_of_smallest_rank(int16 rank) {
 // No infinity: what is beyond 448 becomes 448, and only 0x7f is NaN, with either sign.
 struct float8_e4m3fn_format {
   typedef unsigned char word;
-  static FUSER_MEMBER word narrow(float x) {
+  static FUSER_MEMBER int32 narrow(float x) {
     const int32 magnitude = bits_of(x) & 0x7fffffff, sign = (bits_of(x) >> 24) & 0x80;
-    return word(sign | narrow_magnitude<20, 120, 0x43e00000, 0x7f>(magnitude));
+    return sign | narrow_magnitude<20, 120, 0x43e00000, 0x7f>(magnitude);
   }
   static FUSER_MEMBER float widen(int32 bits) {
     const int32 magnitude = (bits & 0x7f) << 20, sign = int32(unsigned(bits & 0x80) << 24);
@@ -198,9 +199,9 @@ typedef narrow_float<float8_e4m3fn_format> float8_e4m3fn;
 // The upper half of a half; every NaN becomes 0x7f, with its sign.
 struct float8_e5m2_format {
   typedef unsigned char word;
-  static FUSER_MEMBER word narrow(float x) {
+  static FUSER_MEMBER int32 narrow(float x) {
     const int32 magnitude = bits_of(x) & 0x7fffffff, sign = (bits_of(x) >> 24) & 0x80;
-    return word(sign | narrow_magnitude<21, 112, 0x47800000, 0x7f>(magnitude));
+    return sign | narrow_magnitude<21, 112, 0x47800000, 0x7f>(magnitude);
   }
   static FUSER_MEMBER float widen(int32 bits) {
     const int32 magnitude = (bits & 0x7f) << 21, sign = int32(unsigned(bits & 0x80) << 24);
@@ -214,10 +215,10 @@ typedef narrow_float<float8_e5m2_format> float8_e5m2;
 // without regard to the sign. Where the mantissa is one half, up; of a subnormal, down.
 struct float8_e8m0fnu_format {
   typedef unsigned char word;
-  static FUSER_MEMBER word narrow(float x) {
+  static FUSER_MEMBER int32 narrow(float x) {
     const int32 magnitude = bits_of(x) & 0x7fffffff;
     const int32 nearest = (magnitude + (magnitude < 1 << 23 ? 0x3fffff : 0x400000)) >> 23;
-    return word(magnitude < 0x7f800000 ? nearest : 0xff);
+    return magnitude < 0x7f800000 ? nearest : 0xff;
   }
   static FUSER_MEMBER float widen(int32 bits) {
     const int32 power = bits == 0 ? 1 << 22 : bits << 23;
@@ -231,7 +232,7 @@ typedef narrow_float<float8_e8m0fnu_format> float8_e8m0fnu;
 // and their sign in another place. What is beyond 6 becomes 6, and so does NaN.
 struct float4_e2m1fn_format {
   typedef unsigned char word;
-  static FUSER_MEMBER word narrow(float x) {
+  static FUSER_MEMBER int32 narrow(float x) {
     const int32 magnitude = bits_of(x) & 0x7fffffff;
     const int32 sign = (bits_of(x) >> 24) & 0x80 & ~((0x7f800000 - magnitude) >> 31);
     const int32 code = narrow_magnitude<22, 126, 0x40c00000, 0>(magnitude);

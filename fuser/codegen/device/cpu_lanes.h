@@ -71,6 +71,42 @@ FUSER_DEVICE void in_lanes(float (&results)[Count], const float (&given)[Count],
 }
 #endif
 
+//@ low_bytes: lane_vectors, int32
+// The lowest byte of each of so many lanes.
+template <class Byte, int Count>
+FUSER_DEVICE void low_bytes(Byte (&bytes)[Count], const int32 (&wide)[Count]) {
+#if defined(FUSER_LANE_VECTORS)
+  typedef int_lanes wide_lanes __attribute__((aligned(4)));
+  typedef unsigned char byte_lanes __attribute__((vector_size(16), may_alias, aligned(1)));
+  for (int lane = 0; lane < Count; lane += 16) {
+    *reinterpret_cast<byte_lanes*>(bytes + lane) = __builtin_convertvector(
+        *reinterpret_cast<const wide_lanes*>(wide + lane), byte_lanes);
+  }
+#else
+#pragma omp simd
+  for (int lane = 0; lane < Count; ++lane) bytes[lane] = Byte(wide[lane]);
+#endif
+}
+
+//@ convert_lanes: low_bytes
+// Numbers of 32 bits of all lanes as bytes. Each loop has numbers of one size.
+template <class Byte, class T, int Count>
+FUSER_DEVICE void convert_lanes(Byte (&results)[Count], const T (&given)[Count]) {
+  int32 wide[Count];
+#pragma omp simd
+  for (int lane = 0; lane < Count; ++lane) wide[lane] = int32(given[lane]);
+  low_bytes(results, wide);
+}
+
+//@ convert_lanes_floats: low_bytes, narrow_float
+template <class Format, class T, int Count>
+FUSER_DEVICE void convert_lanes(narrow_float<Format> (&results)[Count], const T (&given)[Count]) {
+  int32 wide[Count];
+#pragma omp simd
+  for (int lane = 0; lane < Count; ++lane) wide[lane] = Format::narrow(float(given[lane]));
+  low_bytes(reinterpret_cast<typename Format::word(&)[Count]>(results), wide);
+}
+
 //@ odd_by_table: lane_vectors
 // An odd function of which a table has polynomials for |x| near 0, a step, 2 steps, ... 31 steps,
 // and which no longer changes from there on.

@@ -6,7 +6,9 @@
             T4 = T1 * T3                   lanes   T1 = T1_held; T3 = T3_held
                                                    T4 = T1 * T3                        phase 1
 
-Compilers make vectors of a loop over lanes, but only with the instructions that C++ has words for.
+Compilers make vectors of a loop over lanes, but only with the instructions that C++ has words for,
+and all of one size: where sixteen lanes become bytes, floats are done in vectors of four. So of few
+lanes, conversions of 32 bits to bytes are such calls too.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from fuser.schedule.tree.expressions import Call, Convert, Expression, Ref
 from fuser.schedule.tree.loop_tree import Loop, Node, every_node
 from fuser.schedule.tree.names import given_name, held_name
 from fuser.schedule.tree.row_statements import Accumulate, Keep, Kept
-from fuser.schedule.tree.statements import LaneCall, Lanes, Let, Load, Store, draws
+from fuser.schedule.tree.statements import CONVERTED, LaneCall, Lanes, Let, Load, Store, draws
+from fuser.schedule.tree.vectors import VECTOR_BYTES
 
 LANE_FUNCTIONS = {
     DataType.Float: frozenset(
@@ -54,6 +57,7 @@ _SMOOTH = _NARROW | {
 there is a logarithm or a root, what 1 - tanh(x) still has."""
 
 _NARROW_BYTES = 2
+_WIDE_BYTES = 4
 
 VECTOR = 16
 """Lanes come in multiples of so many, or a function is called in each of them."""
@@ -99,8 +103,33 @@ def lane_calls_in(nodes: Iterable[Node], in_turn: Container[str] = ()) -> dict[s
     return calls
 
 
-def worth_phases(code: Sequence[Work], in_turn: Container[str]) -> bool:
+def _conversions_in(nodes: Iterable[Node], count: int) -> dict[str, Convert]:
+    """By name, the conversions of 32 bits to bytes of which `count` fill no vector, where nothing
+    converts them back."""
+    if count >= VECTOR_BYTES:
+        return {}
+    conversions: dict[str, Convert] = {}
+    for node in nodes:
+        match node:
+            case Let(name, expression=Convert(of, dtype) as conversion, in_lanes=False):
+                if of.dtype.itemsize == _WIDE_BYTES and _is_byte(dtype):
+                    conversions[name] = conversion
+                elif isinstance(of, Ref):
+                    conversions.pop(of.name, None)
+            case _:
+                pass
+    return conversions
+
+
+def _is_byte(dtype: DataType) -> bool:
+    """Whether a number has a byte of its own; truth values are masks of vectors."""
+    return dtype.itemsize == 1 and dtype is not DataType.Bool and not dtype.is_float4
+
+
+def worth_phases(code: Sequence[Work], count: int, in_turn: Container[str]) -> bool:
     """Whether calls make up for what is held between phases, where it would be in registers."""
+    if _conversions_in(code, count):
+        return True
     return any(call.op not in _AS_GOOD for call in lane_calls_in(code, in_turn).values())
 
 
@@ -114,13 +143,13 @@ def with_lane_calls(
 ) -> tuple[list[Lanes], list[Node]]:
     """`code` for `count` lanes: arrays to declare, and `lane_loop`s with calls between them.
     `narrow`: all that comes of `code` are results of 16 bits."""
-    calls = lane_calls_in(code, alike.in_turn)
-    if not calls or count % VECTOR or not all(map(_may_wait, code)):
+    functions, conversions = lane_calls_in(code, alike.in_turn), _conversions_in(code, count)
+    if not (functions or conversions) or count % VECTOR or not all(map(_may_wait, code)):
         return [], [dataclasses.replace(lane_loop, body=tuple(code))]
     if narrow:
         wide = alike.wide | read_exactly(code)
-        calls |= {name: _narrowed(call) for name, call in calls.items() if name not in wide}
-    return _Phases(code, calls).nodes(count, lane_loop)
+        functions |= {name: _narrowed(call) for name, call in functions.items() if name not in wide}
+    return _Phases(code, functions | conversions).nodes(count, lane_loop)
 
 
 def _narrowed(call: Call) -> Call:
@@ -208,7 +237,7 @@ def _is_held(node: Work) -> bool:
 class _Phases:
     """Which phases make what a name stands for, and which read it."""
 
-    def __init__(self, code: Sequence[Work], calls: Mapping[str, Call]) -> None:
+    def __init__(self, code: Sequence[Work], calls: Mapping[str, Call | Convert]) -> None:
         self._code = code
         self._calls = calls
         """What is made for all lanes, by name."""
@@ -263,7 +292,8 @@ class _Phases:
         if phase not in made:
             return [Let(name, dtype, held)] if phase in read else []
         if call := self._calls.get(name):
-            return [Let(given_name(name), dtype, call.args[0], in_lanes=True)]
+            given, of = _given(call)
+            return [Let(given_name(name), of, given, in_lanes=True)]
         if _is_held(node) and phase < max(read, default=0):
             return [node, Let(held.name, dtype, Ref(name, dtype), in_lanes=True)]
         return [node]
@@ -272,5 +302,14 @@ class _Phases:
         for node, made in zip(self._code, self._made, strict=True):
             named = _read_by_name(node)
             if named and (call := self._calls.get(named.name)) and phase in made:
-                name = named.name
-                yield LaneCall(held_name(name), name, call.op, given_name(name), call.dtype)
+                yield _lane_call(named.name, call)
+
+
+def _given(call: Call | Convert) -> tuple[Expression, DataType]:
+    """What a call is of, in each lane, and its type."""
+    return (call.args[0], call.dtype) if isinstance(call, Call) else (call.of, call.of.dtype)
+
+
+def _lane_call(name: str, call: Call | Convert) -> LaneCall:
+    operation = call.op if isinstance(call, Call) else CONVERTED
+    return LaneCall(held_name(name), name, operation, given_name(name), call.dtype)

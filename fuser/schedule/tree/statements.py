@@ -140,10 +140,15 @@ class Lanes:
     fill: Expression | None = None
 
 
+CONVERTED = "convert"
+"""The operation of a call that converts lanes."""
+
+
 @dataclass(frozen=True, slots=True)
 class LaneCall:
     """`name` = a row of the pointwise table of `given`, for all lanes at once: both are arrays of
-    `dtype` that `Lanes` declared. It makes what the loops after it know as `value`."""
+    `dtype` that `Lanes` declared; or what is `CONVERTED` to it. It makes what the loops after it
+    know as `value`."""
 
     name: str
     value: str

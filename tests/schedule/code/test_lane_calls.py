@@ -26,7 +26,7 @@ from fuser.schedule.tree.bindings import Binding
 from fuser.schedule.tree.expressions import Call, Convert, Literal, Ref
 from fuser.schedule.tree.loop_tree import Loop, Node, Region
 from fuser.schedule.tree.row_statements import Accumulate, Keep, Partial
-from fuser.schedule.tree.statements import CheckedIndex, LaneCall, Lanes, Let, Load
+from fuser.schedule.tree.statements import CONVERTED, CheckedIndex, LaneCall, Lanes, Let, Load
 from tests.definitions import agrees
 from tests.row_functions import layernorm, softmax
 
@@ -214,10 +214,45 @@ def test_what_is_kept_may_be_what_another_name_stands_for():
 
 def test_phases_are_worth_it_for_what_compilers_make_no_vectors_of():
     code = (loaded("T0"), call("T1", "exp", "T0"), call("T2", "tanh", "T1"))
-    assert worth_phases(code, ())
-    assert not worth_phases(code, {"T2"})
-    assert not worth_phases(code[:2], ())
-    assert worth_phases((loaded("T0"), call("T1", "exp_nonpositive", "T0")), ())
+    assert worth_phases(code, 64, ())
+    assert not worth_phases(code, 64, {"T2"})
+    assert not worth_phases(code[:2], 64, ())
+    assert worth_phases((loaded("T0"), call("T1", "exp_nonpositive", "T0")), 64, ())
+
+
+def converted(name: str, of: str, dtype: DataType, given: DataType = F) -> Let:
+    return Let(name, dtype, Convert(Ref(of, given), dtype))
+
+
+@pytest.mark.parametrize("dtype", [DataType.Int8, DataType.UInt8, DataType.Float8_e5m2])
+def test_few_lanes_become_bytes_as_a_whole(dtype: DataType):
+    code = (loaded("T0"), call("T1", "neg", "T0"), converted("T2", "T1", dtype))
+    code = (*code, Keep("T2", dtype, (LANE,)))
+    assert worth_phases(code, 32, ())
+    arrays, nodes = with_lane_calls(code, 32, EACH_LANE)
+    assert arrays == [Lanes("T2_given", F, 32), Lanes("T2_held", dtype, 32)]
+    before, made, after = nodes
+    assert made == LaneCall("T2_held", "T2", CONVERTED, "T2_given", dtype)
+    for phase, names in ((before, ["T0", "T1", "T2_given"]), (after, ["T2", "T2"])):
+        assert isinstance(phase, Loop)
+        assert [name_of(node) for node in phase.body] == names
+
+
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        ((converted("T1", "T0", DataType.Int8),), 64),
+        ((converted("T1", "T0", DataType.Half),), 16),
+        ((converted("T1", "T0", DataType.Bool),), 16),
+        ((converted("T1", "T0", DataType.Int8, DataType.Int),), 16),
+        ((converted("T1", "T0", DataType.Int8), converted("T2", "T1", F, DataType.Int8)), 16),
+    ],
+    ids=["enough for a vector", "16 bits", "truth values", "64 bits", "converted back"],
+)
+def test_other_conversions_are_made_lane_by_lane(code: tuple[Let, ...], count: int):
+    code = (*code, filled(code[-1].name))
+    assert not worth_phases(code, count, ())
+    assert with_lane_calls(code, count, EACH_LANE) == ([], [replace(EACH_LANE, body=code)])
 
 
 def test_a_name_is_made_both_ways_wherever_its_loops_are():

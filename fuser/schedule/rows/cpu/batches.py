@@ -23,6 +23,7 @@ from fuser.schedule.cpu_row_parameters import CpuRowParameters
 from fuser.schedule.indices.index import Axis, Index
 from fuser.schedule.tree.bindings import Binding
 from fuser.schedule.tree.counts import point_count
+from fuser.schedule.tree.expressions import Convert
 from fuser.schedule.tree.loop_tree import Loop, Node, nested
 from fuser.schedule.tree.row_statements import Combine, Keep, KeepLanes, Kept, RowArray
 from fuser.schedule.tree.statements import Let, Load, Store
@@ -73,9 +74,17 @@ def _work_once(body: RowBody) -> int:
 
 def _work(body: RowBody, parameters: CpuRowParameters) -> float:
     """Instructions for a row, done one at a time, roughly."""
-    swept = sum(sweep.cost * point_count(sweep.axes) for sweep in body.swept)
+    work = ((sweep, sweep.cost + _conversions(sweep, parameters)) for sweep in body.swept)
+    swept = sum(cost * point_count(sweep.axes) for sweep, cost in work)
     joins = sum(len(sweep.folds_of_row) for sweep in body.stages)
     return swept / parameters.batch + parameters.work_of_join * joins + _work_once(body)
+
+
+def _conversions(sweep: Sweep, parameters: CpuRowParameters) -> int:
+    """Instructions for conversions to and from floats of 8 bits, for which there are none."""
+    converted = (let.expression for let in sweep.lets if isinstance(let.expression, Convert))
+    floats = [at for at in converted if at.dtype.is_byte_float or at.of.dtype.is_byte_float]
+    return parameters.work_of_byte_float * len(floats)
 
 
 def _bytes(body: RowBody) -> int:

@@ -143,7 +143,7 @@ def _part_along(part: Part, ways: Ways, kept_in: KeptIn, lanes: int) -> Loop:
     sweep, given, may_repeat = part.sweep, ways.parameters, ways.may_repeat
     shortest = min(part.extent, given.block)
     if may_repeat and shortest >= lanes:
-        if lanes % VECTOR == 0 and worth_phases(sweep.code, ways.alike.in_turn):
+        if lanes % VECTOR == 0 and worth_phases(sweep.code, lanes, ways.alike.in_turn):
             return _phases(part, ways, kept_in, lanes)
         if _needs_lanes(sweep):
             return _rounds(part, kept_in, lanes)
