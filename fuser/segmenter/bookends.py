@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from fuser.ir.extern_memory import extern_memory
 from fuser.ir.nodes import (
+    Cast,
     Cat,
     Extern,
     Flip,
@@ -19,6 +20,7 @@ from fuser.ir.nodes import (
     MetadataOperation,
     Pad,
     Permute,
+    Pointwise,
     Scan,
     Slice,
     Statement,
@@ -88,7 +90,7 @@ def eager_memories(fusion: Fusion, memory: Mapping[Value, Strided]) -> dict[Valu
 def inner_orders(fusion: Fusion, memory: Mapping[Value, Strided]) -> dict[Value, Order]:
     """The stride order for each tensor that only kernels see: as its operands lie, also where torch
     would turn it. So a padded image of which channels are the fastest is read and written along
-    these."""
+    these, and so is its product with a number that is expanded before it is divided."""
     return stride_orders(_memories(fusion, memory, _inner_memory))
 
 
@@ -115,7 +117,19 @@ def _inner_memory(statement: Statement, held: Mapping[Value, Strided]) -> Stride
         known = next((order for order in orders if order is not None), None)
         if known is not None:
             return dense(statement.out, known)
+    if isinstance(statement.op, Pointwise | Cast):
+        tensors = [held[arg] for arg in operands(statement.op) if arg.is_tensor]
+        if tensors and all(map(_is_one_number, tensors)):
+            shape = statement.out.shape
+            return Strided(statement.out, shape, (0,) * len(shape))
     return eager_memory(statement, held)
+
+
+def _is_one_number(lies: Strided) -> bool:
+    """Whether all elements are one in memory."""
+    return all(
+        size == 1 or stride == 0 for size, stride in zip(lies.shape, lies.strides, strict=True)
+    )
 
 
 def stride_orders(held: Mapping[Value, Strided]) -> dict[Value, Order]:

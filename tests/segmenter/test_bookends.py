@@ -5,6 +5,7 @@ from fuser.ir.builder import FusionBuilder
 from fuser.ir.dtypes import DataType
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import (
+    Broadcast,
     Cat,
     Constant,
     Expand,
@@ -294,3 +295,20 @@ def test_what_only_kernels_see_lies_as_what_it_is_made_of(kind: str, order: tupl
     inner, seen = inner_orders(segmented.fusion, memory), eager_memories(segmented.fusion, memory)
     assert inner[made] == tuple(3 - order.index(dim) for dim in range(4))
     assert stride_orders(seen)[made] == (3, 2, 1, 0)  # what an output would have
+
+
+@pytest.mark.parametrize("order", [(0, 2, 3, 1), (3, 2, 1, 0), (0, 1, 2, 3)])
+def test_one_number_that_is_expanded_lies_as_what_it_meets(order: tuple[int, ...]):
+    """As the gradient of a mean is: torch would divide it into a tensor of rows."""
+    sizes = [(8, 16, 24, 40)[dim] for dim in order]
+    x = torch.randn(sizes).permute([order.index(dim) for dim in range(4)])
+    chain = Chain(torch.tensor(2.0), x)
+    number, value = chain.values
+    everywhere = chain.add(Expand(chain.add(Broadcast(number, (True,) * 4)), tuple(x.shape)))
+    made = chain.add(Pointwise("mul", (chain.exp(everywhere), value)))
+    segmented = chain.out(chain.add(Pointwise("neg", (made,))), strides=False)
+
+    memory = memory_of(segmented.fusion, [torch.tensor(2.0), x])
+    inner, seen = inner_orders(segmented.fusion, memory), eager_memories(segmented.fusion, memory)
+    assert inner[made] == tuple(3 - order.index(dim) for dim in range(4))
+    assert stride_orders(seen)[made] == (3, 2, 1, 0)
