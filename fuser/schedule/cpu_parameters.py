@@ -116,6 +116,10 @@ class CpuParameters:
     """Stores of an iteration from which each is done as soon as its value is made: 64 steps of a
     filter, of which all values were held, took 1.2 times as long."""
 
+    short_points: int = 64
+    """The most elements of short axes that lanes along the axis around them do one after the other:
+    what these store is in the cache until its lines are whole."""
+
     apart: int = 4
     """Accesses whose neighbours are more than `interleaved` elements apart, from which a loop over
     them has no lanes: compilers take seconds over vectors of such loads, as in the gradient of a

@@ -32,6 +32,7 @@ from fuser.schedule.points.interleave import in_turn_where_short, interleaved
 from fuser.schedule.points.invariants import with_invariants_before
 from fuser.schedule.points.joined_pieces import joined
 from fuser.schedule.points.loops_cpu import Row, axes_in_order, loops_around
+from fuser.schedule.points.short_axes import around_short_axes
 from fuser.schedule.points.tile_columns import with_columns
 from fuser.schedule.points.tiling import (
     TileShape,
@@ -129,7 +130,12 @@ def _rows(parts: Sequence[Body], way: _Way, *, alone: bool) -> list[Row]:
     """The innermost loop of each part, and the axes around it; none of a point that is `alone`."""
     if not alone or len(parts) > 1:
         parts = [_with_an_axis(number, part) for number, part in enumerate(parts)]
-    return [Row(part.axes[:-1], _innermost(part, way)) for part in parts if part.axes]
+    return [_row(part, way) for part in parts if part.axes]
+
+
+def _row(part: Body, way: _Way) -> Row:
+    around = around_short_axes(part, way.parameters) if way.may_repeat else None
+    return around or Row(part.axes[:-1], _innermost(part, way))
 
 
 def _described(rows: Sequence[Row], tiles: Sequence[_Tiles]) -> str:

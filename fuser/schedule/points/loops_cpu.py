@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fuser.schedule.cpu_parameters import CpuParameters
 from fuser.schedule.indices.index import Axis
@@ -23,17 +23,18 @@ from fuser.schedule.tree.loop_tree import Loop, Node, Region
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The innermost loop of a piece, and the axes of the loops around it."""
+    """The innermost loop of a piece, the axes of the loops around it, and of those `within` it."""
 
     outer: tuple[Axis, ...]
     inner: Loop
+    within: tuple[Axis, ...] = ()
 
     @property
     def axes(self) -> tuple[Axis, ...]:
         """Of all loops: the innermost may have parts, one after the other."""
         parts = self.inner.body if self.inner.binding is Binding.SERIAL else ()
         inside = (node.axis for node in parts if isinstance(node, Loop))
-        return (*self.outer, self.inner.axis, *inside)
+        return (*self.outer, self.inner.axis, *inside, *self.within)
 
 
 def loops_around(
@@ -58,7 +59,7 @@ def _shared(rows: Sequence[Row]) -> tuple[Loop, ...]:
     for axes, group in itertools.groupby(rows, lambda row: row.outer[:1]):
         inside = list(group)
         if axes:
-            rest = _shared([Row(row.outer[1:], row.inner) for row in inside])
+            rest = _shared([replace(row, outer=row.outer[1:]) for row in inside])
             made.append(Loop(axes[0], Binding.PARALLEL, rest))
         else:
             made += [row.inner for row in inside]
