@@ -109,6 +109,16 @@ def inferred(
     return F.batch_norm(x.permute(0, 3, 1, 2), mean, var.exp(), gain, bias).relu()
 
 
+def similarity(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Of the structure of images [height, width, colors], by windows of 7 by 7."""
+    one, other = (image.permute(2, 0, 1)[None] for image in (one, other))
+    a, b = F.avg_pool2d(one, 7, 1), F.avg_pool2d(other, 7, 1)
+    spread = F.avg_pool2d(one * one, 7, 1) - a * a + F.avg_pool2d(other * other, 7, 1) - b * b
+    common = F.avg_pool2d(one * other, 7, 1) - a * b
+    alike = (2 * a * b + 1e-4) * (2 * common + 9e-4)
+    return (alike / ((a * a + b * b + 1e-4) * (spread + 9e-4))).mean()
+
+
 def windowed(signal: torch.Tensor) -> torch.Tensor:
     """Overlapping frames of [signals, samples], each times a window."""
     return signal.unfold(-1, 64, 32) * torch.hann_window(64)
@@ -159,5 +169,6 @@ IMAGES = (
         normal((4, 56, 56, 64), (64,), (64,), (64,), (64,)),
         trained=False,
     ),
+    Function("similarity", similarity, normal((256, 256, 3), (256, 256, 3))),
     Function("frames", windowed, normal((30, 20_000))),
 )

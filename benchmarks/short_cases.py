@@ -47,7 +47,38 @@ def microscaled(x: torch.Tensor) -> torch.Tensor:
     return torch.cat([codes[:, ::2] | codes[:, 1::2] << 4, exponent.to(torch.uint8)], 1)
 
 
+def rounded_blocks(x: torch.Tensor) -> torch.Tensor:
+    """Blocks of 32 by their largest element, in 8 bits."""
+    blocks = x.view(-1, 32)
+    scale = blocks.abs().amax(-1, keepdim=True) / 448
+    return (blocks / scale).to(torch.float8_e4m3fn)
+
+
 # -- geometry ------------------------------------------------------------------------------------
+
+
+def encoded_positions(x: torch.Tensor) -> torch.Tensor:
+    """NeRF: positions [rays, 3] at ten frequencies."""
+    angles = (x[..., None] * 2.0 ** torch.arange(10)).flatten(-2)
+    return torch.cat([x, angles.sin(), angles.cos()], -1)
+
+
+def colors_of_directions(d: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Gaussian splatting: spherical harmonics of directions [points, 3], by weights of colors
+    [points, 3, 9]."""
+    x, y, z = d.unbind(-1)
+    harmonics = [
+        torch.full_like(x, 0.28209),
+        -0.4886 * y,
+        0.4886 * z,
+        -0.4886 * x,
+        1.0925 * x * y,
+        -1.0925 * y * z,
+        0.3154 * (2 * z * z - x * x - y * y),
+        -1.0925 * x * z,
+        0.5463 * (x * x - y * y),
+    ]
+    return (weights * torch.stack(harmonics, -1)[:, None]).sum(-1) + 0.5
 
 
 def from_polar(radius: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
@@ -110,5 +141,8 @@ SHORT = (
     Function("rotation of quaternion", rotation_of, normal((COUNT, 4))),
     Function("rotated points", rotated, normal((COUNT, 3, 3), (COUNT, 3))),
     Function("shares of unions", shares_of_union, boxes, trained=False),
+    Function("encoded positions", encoded_positions, normal((COUNT, 3))),
+    Function("colors of directions", colors_of_directions, normal((COUNT, 3), (COUNT, 3, 9))),
     Function("4 bits by blocks", microscaled, normal((2048, 4096)), trained=False),
+    Function("float8 by blocks", rounded_blocks, normal((2048, 2048)), trained=False),
 )
