@@ -49,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--covering",
         action="store_true",
         help="not all combinations of a test's parameters: every value of two of them, every pair "
-        "of values of more",
+        "of values of more (not where it is marked `alone`), and none that is marked `more`",
     )
 
 
@@ -104,15 +104,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     skip = pytest.mark.skip(reason="needs a CUDA device, and torch sees none")
     for item in items:
-        if item.get_closest_marker("gpu") is not None:
+        if _has(item, "gpu"):
             item.add_marker(skip)
+
+
+def _has(item: pytest.Item, marker: str) -> bool:
+    return item.get_closest_marker(marker) is not None
 
 
 def _leave_out_combinations(config: pytest.Config, items: list[pytest.Item]) -> None:
     tests = dict[str, list[pytest.Item]]()
     for item in items:
-        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    kept = {test[number] for test in tests.values() for number in covering(_combinations(test))}
+        if not _has(item, "more"):
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = {
+        test[number]
+        for test in tests.values()
+        for number in covering(_combinations(test), pairs=not _has(test[0], "alone"))
+    }
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
 

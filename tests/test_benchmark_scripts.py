@@ -84,6 +84,8 @@ def test_dimensions_have_a_row_for_each_operation_and_type(
     monkeypatch.setattr(ratios, "keep_freed", lambda: None)  # of this process, for good
     tall, images = dims.Place((50, 4), (0,)), dims.Place((2, 3, 4, 5), (2, 3), channels_last=True)
     monkeypatch.setattr(dims, "PLACES", (tall, images))
+    few = {name: dims.OPERATIONS[name] for name in ("sum", "softmax", "normalized")}
+    monkeypatch.setattr(dims, "OPERATIONS", few)
     monkeypatch.setattr(dims, "HEAD", ("operation", "dtype", str(tall), str(images)))
     dims.main(["--only", "", "--rounds", "1", "--no-save"])
     text = capsys.readouterr().out
@@ -145,8 +147,8 @@ def test_a_function_has_a_row_for_each_step(
 
     case = function_cases.Function("small", softplus, function_cases.normal((3, 5)))
     monkeypatch.setattr(functions, "FUNCTIONS", (case,))
-    monkeypatch.setattr(functions, "STEPS", ())
-    monkeypatch.setattr(functions, "IMAGES", ())
+    for others in ("IMAGES", "SHORT", "STEPS"):
+        monkeypatch.setattr(functions, others, ())
     monkeypatch.setattr(functions, "PEERS", ("eager",))  # inductor takes long
     monkeypatch.setattr(functions, "HEAD", [name for name in functions.HEAD if "ind" not in name])
     functions.main(["--rounds", "1", "--no-save"])

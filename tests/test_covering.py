@@ -46,6 +46,13 @@ def test_of_one_parameter_all_are_there() -> None:
     assert part(range(9)) == [(value,) for value in range(9)]
 
 
+def test_values_need_not_meet_in_pairs() -> None:
+    made = list(product(range(5), range(3), range(4)))
+    kept = [made[number] for number in covering(made, pairs=False)]
+    assert len(kept) == 5
+    assert [len(set(values)) for values in zip(*kept, strict=True)] == [5, 3, 4]
+
+
 def test_what_a_product_lacks_is_not_missed() -> None:
     triangle = [(a, b) for a in range(4) for b in range(a)]
     kept = [triangle[number] for number in covering(triangle)]
@@ -57,21 +64,25 @@ def test_the_option_leaves_out_combinations_and_says_how_many(tmp_path: Path) ->
     (tmp_path / "conftest.py").write_text("from tests.conftest import *\n")
     (tmp_path / "test_some.py").write_text(
         "import pytest\n"
+        "from tests.covering import more\n"
         "@pytest.mark.parametrize('a', range(3))\n"
         "@pytest.mark.parametrize(('b', 'c'), [(0, 1), (1, 0), (1, 1), (2, 2)])\n"
         "def test_product(a, b, c): pass\n"
+        "@pytest.mark.alone\n"
+        "@pytest.mark.parametrize('a', [0, *more(1, 2)])\n"
+        "@pytest.mark.parametrize('b', [0, 1])\n"
+        "@pytest.mark.parametrize('c', [0, 1])\n"
+        "def test_apart(a, b, c): pass\n"
+        "@pytest.mark.more\n"
+        "def test_of_its_own(): pass\n"
         "def test_alone(): pass\n"
     )
     command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir")
-    found = [
-        subprocess.run(
-            (*command, str(tmp_path), *options, str(tmp_path)),
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-        ).stdout
-        for options in ((), ("--covering",))
-    ]
-    assert "13 passed" in found[0], found[0]
-    assert "5 passed, 8 deselected" in found[1], found[1]
+    found = subprocess.run(
+        (*command, str(tmp_path), "--covering", str(tmp_path)),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+    assert "7 passed, 19 deselected" in found, found

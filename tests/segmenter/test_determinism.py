@@ -15,7 +15,7 @@ from fuser.passes import PASSES
 from fuser.segmenter import picture_of, segment
 from fuser.segmenter.draw import dot_text
 
-fusion = transformer(120)
+fusion = transformer(40)
 for rewrite in PASSES:
     fusion = rewrite(fusion)
 segmented = segment(fusion, {v: row_major(v) for v in fusion.inputs if v.is_tensor})

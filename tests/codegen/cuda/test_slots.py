@@ -17,6 +17,7 @@ from fuser.runtime.cuda.kernel import compile_cuda
 from fuser.runtime.emulator import Sanitizer, ThreadOrder
 from fuser.schedule import CudaRowParameters
 from tests.benchmark_kernels import BENCHMARKS, Benchmark
+from tests.covering import more
 from tests.definitions import agrees, defined, only_kernel
 from tests.machine_code import memory_accesses
 from tests.mapped_by import map_by
@@ -130,7 +131,7 @@ def test_sanitizers_find_nothing_in_teams_of_several_warps(
         torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("rows", [100, 500, 1000, 3000, 8192])
+@pytest.mark.parametrize("rows", [100, 1000, 8192, *more(500, 3000)])
 def test_blocks_of_crowded_registers_run_at_once(rows: int):
     inputs = [torch.empty(s, dtype=torch.bfloat16) for s in ((rows, 768), (rows, 768), (768,))]
     (case,) = (case for case in CASES if case.name == "layernorm backward")

@@ -84,6 +84,7 @@ def test_samples_at_elements_and_between_two_are_torchs(options: dict[str, Any])
         torch.testing.assert_close(compiled(x, places), eager(x, places), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.alone
 @of_any_mode
 def test_samples_of_any_size(options: dict[str, Any]) -> None:
     eager, compiled = sampled(options, dynamic=True)

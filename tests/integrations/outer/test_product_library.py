@@ -119,6 +119,7 @@ OPERANDS = {
 }
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("left", OPERANDS)
 @pytest.mark.parametrize("right", OPERANDS)
 @pytest.mark.parametrize("biased", [False, True])

@@ -85,11 +85,21 @@ def with_specials(shape: tuple[int, ...], special: Sequence[float]) -> torch.Ten
     return x
 
 
+TYPES_AND_DIMS = [
+    pytest.param(
+        dtype,
+        dims,
+        marks=() if dtype is torch.float32 or (a + b) % 3 == 0 else pytest.mark.more,
+    )
+    for a, dtype in enumerate(DTYPES)
+    for b, dims in enumerate(DIMS)
+]
+
+
 # -- every reduction -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dims", DIMS, ids=str)
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(("dtype", "dims"), TYPES_AND_DIMS, ids=str)
 @pytest.mark.parametrize("target", TARGETS)
 def test_over_any_dimensions(target: str, dtype: torch.dtype, dims: tuple[int, ...]):
     run(reduced(accepted(dtype), dims), numbers((3, 7, 5), dtype), target=target)
@@ -220,15 +230,13 @@ def test_places_among_numbers_of_any_type(target: str, dtype: torch.dtype):
     check_places(numbers((9, 130), dtype), target)
 
 
-@pytest.mark.parametrize(
-    "special", [[NAN], [INF], [-INF], [INF, -INF], [NAN, INF, -INF], [0.0, -0.0]], ids=str
-)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("target", TARGETS)
-def test_the_first_nan_is_both_extremes(target: str, dtype: torch.dtype, special: list[float]):
-    for shape in ((9, 6), (2, 1000)):
-        check_places(with_specials(shape, special).to(dtype), target)
-        check_places(torch.full(shape, special[0], dtype=dtype), target)
+def test_the_first_nan_is_both_extremes(target: str, dtype: torch.dtype):
+    for special in ([NAN], [INF], [-INF], [INF, -INF], [NAN, INF, -INF], [0.0, -0.0]):
+        for shape in ((9, 6), (2, 1000)):
+            check_places(with_specials(shape, special).to(dtype), target)
+            check_places(torch.full(shape, special[0], dtype=dtype), target)
 
 
 @pytest.mark.parametrize("target", TARGETS)
