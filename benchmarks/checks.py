@@ -25,10 +25,10 @@ def error(got: Tensors, exact: Tensors) -> float:
         return math.inf
     worst = 0.0
     for ours, right in zip(got, exact, strict=True):
-        right = right.double()  # floats of 8 bits are subtracted from nothing
-        size = right.abs()
+        wanted = right.double()  # floats of 8 bits are subtracted from nothing
+        size = wanted.abs()
         mean = size.mean().clamp_min(1e-300)
-        found = ((ours.double() - right).abs() / size.add_(mean)).max().item()
+        found = ((ours.double() - wanted).abs() / size.add_(mean)).max().item()
         worst = max(worst, math.inf if math.isnan(found) else found)
     return worst
 
